@@ -1,0 +1,33 @@
+"""Learn to choose among K labels when the only answer is "right" or "wrong", late, out of order, or never."""
+
+from delaytron import datasets, delays
+from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, UnknownDecision
+from delaytron.learners import LEARNERS, AdaptiveDelaytron, Banditron, Delaytron, Learner, Perceptron
+from delaytron.learners.files import load
+from delaytron.records import Decision, Run
+from delaytron.replay import replay
+from delaytron.results import Result
+from delaytron.simulate import simulate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "LEARNERS",
+    "AdaptiveDelaytron",
+    "Banditron",
+    "ConflictingFeedback",
+    "Decision",
+    "Delaytron",
+    "DelaytronError",
+    "InvalidInput",
+    "Learner",
+    "Perceptron",
+    "Result",
+    "Run",
+    "UnknownDecision",
+    "datasets",
+    "delays",
+    "load",
+    "replay",
+    "simulate",
+]

@@ -1,0 +1,54 @@
+"""Checks for the edges (constructors, loaders, command line); internals trust their callers."""
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+from delaytron.errors import InvalidInput
+
+
+def number(name: str, value: Any) -> float:
+    """A finite real number, as a float."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise InvalidInput(f"{name} must be a finite number, got {value!r}")
+    return float(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above zero."""
+    if number(name, value) <= 0:
+        raise InvalidInput(f"{name} must be above 0, got {value!r}")
+    return float(value)
+
+
+def exploration(value: Any) -> float:
+    """The exploration rate gamma, in (0, 1]."""
+    if not 0 < number("gamma", value) <= 1:
+        raise InvalidInput(f"gamma must be in (0, 1], got {value!r}")
+    return float(value)
+
+
+def whole(name: str, value: Any, at_least: int) -> int:
+    """A whole number that is not too small."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < at_least:
+        raise InvalidInput(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+    return int(value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False; 1 and 0 count as such."""
+    try:
+        if value in (0, 1):
+            return bool(value)
+    except ValueError:  # an array has no single truth
+        pass
+    raise InvalidInput(f"{name} must be True or False, got {value!r}")
+
+
+def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """One of a few words."""
+    words = list(allowed)
+    if value not in words:
+        raise InvalidInput(f"{name} must be one of {', '.join(words)}; got {value!r}")
+    return str(value)

@@ -1,0 +1,19 @@
+"""Data sets that come with scikit-learn: real, small, and there without a download."""
+
+import numpy as np
+
+from delaytron.datasets.base import Dataset
+
+
+def digits() -> Dataset:
+    """Handwritten digits: 1797 images of 8 x 8 pixels from 0 to 16, 10 classes.
+
+    Examples
+    --------
+    >>> digits()
+    Dataset('digits', 1797 rows, 64 features, 10 classes, dense)
+    """
+    from sklearn.datasets import load_digits  # noqa: PLC0415 - `import delaytron` does not pay for scikit-learn
+
+    X, y = load_digits(return_X_y=True)
+    return Dataset(X, np.asarray(y), "digits", tuple("0123456789"))

@@ -1,0 +1,250 @@
+"""Delay models: how many rounds later the feedback of each round comes.
+
+A delay is a whole number of at least 1. The feedback of round t (t = 1, 2, ...) is there at the start of
+round t + d_t, before that round's prediction, so d = 1 means "no delay". `NEVER` marks feedback that is lost.
+
+Examples
+--------
+>>> rng = np.random.default_rng(0)
+>>> Fixed(3).sample(4, rng).tolist(), LogNormal(median=2.5, sigma=0).sample(2, rng).tolist()
+([3, 3, 3, 3], [3, 3])
+>>> sorted(set(Uniform(3).sample(100, rng).tolist())), bool(Pareto(10, alpha=1.2).sample(99, rng).min() >= 10)
+([1, 2, 3], True)
+>>> Geometric(mean=1).sample(3, rng).tolist(), bool(WithMissing(Fixed(3), rate=1).sample(1, rng)[0] == NEVER)
+([1, 1, 1], True)
+"""
+
+import gzip
+import numbers
+import zlib
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delaytron.checks import number, positive, whole
+from delaytron.errors import InvalidInput
+
+NEVER = int(np.iinfo(np.int64).max // 2)  # half of the range: t + NEVER still fits into 64 bits
+ALLOWED = (
+    "1000 or uniform:D, fixed:D, geometric:MEAN, lognormal:MEDIAN,SIGMA, pareto:MINIMUM,ALPHA, trace:FILE, "
+    "each optionally followed by +missing:RATE"
+)
+
+
+@runtime_checkable
+class Delay(Protocol):
+    """Anything that draws one delay per round, as a pure function of the generator."""
+
+    def sample(self, n_rounds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return `n_rounds` delays, each at least 1."""
+
+
+def _delay(name: str, value: Any) -> int:
+    if whole(name, value, at_least=1) > NEVER:
+        raise InvalidInput(f"{name} must be at most {NEVER}, got {value!r}")
+    return int(value)
+
+
+def _within(low: float, high: float, name: str, value: Any) -> float:
+    if not low <= number(name, value) <= high:
+        allowed = f"at least {low}" if high == np.inf else f"in [{low}, {high}]"
+        raise InvalidInput(f"{name} must be {allowed}, got {value!r}")
+    return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """What the models share: checked parameters, a checked number of rounds, values in [1, NEVER]."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            object.__setattr__(self, item.name, item.metadata["check"](item.name, getattr(self, item.name)))
+
+    def sample(self, n_rounds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return `n_rounds` delays, each at least 1; the same generator state gives the same delays."""
+        with np.errstate(over="ignore"):  # an infinite waiting time is a fair one: it becomes NEVER
+            drawn = self._draw(whole("n_rounds", n_rounds, at_least=0), rng)
+        if drawn.dtype.kind == "f":
+            drawn = np.clip(np.ceil(drawn), 1.0, float(NEVER)).astype(np.int64)
+        return cast(NDArray[np.int64], np.minimum(drawn, NEVER))
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Fixed(_Model):
+    """The same delay in every round."""
+
+    d: int = field(metadata={"check": _delay})
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:  # noqa: ARG002
+        return np.full(n_rounds, self.d, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Uniform(_Model):
+    """Uniform on {1, ..., D}: the delays of the paper's experiments."""
+
+    D: int = field(metadata={"check": _delay})
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
+        return rng.integers(1, self.D, size=n_rounds, endpoint=True)
+
+
+@dataclass(frozen=True)
+class Geometric(_Model):
+    """Each round the feedback comes with probability 1 / mean: the delay without memory."""
+
+    mean: float = field(metadata={"check": partial(_within, 1, np.inf)})
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
+        return rng.geometric(1.0 / self.mean, size=n_rounds)
+
+
+@dataclass(frozen=True)
+class LogNormal(_Model):
+    """A lognormal waiting time, rounded up: half of the delays are at most the median, sigma spreads them."""
+
+    median: float = field(metadata={"check": positive})
+    sigma: float = field(metadata={"check": partial(_within, 0, np.inf)})
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
+        return np.multiply(self.median, np.exp(self.sigma * rng.standard_normal(n_rounds)))
+
+
+@dataclass(frozen=True)
+class Pareto(_Model):
+    """A heavy tail, rounded up: P(delay > d) = (minimum / d)^alpha for whole d; no mean when alpha <= 1."""
+
+    minimum: float = field(metadata={"check": partial(_within, 1, np.inf)})
+    alpha: float = field(metadata={"check": positive})
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
+        return np.multiply(self.minimum, (1.0 - rng.random(n_rounds)) ** (-1.0 / self.alpha))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Trace(_Model):
+    """Recorded delays, used in order and from the start again when they run out; `never` marks lost feedback.
+
+    The source is a sequence of whole numbers, or a file: text with one number per line (`#` comments and one
+    header line are skipped) or .npy, either also with .gz.
+
+    Examples
+    --------
+    >>> Trace([4, -1, 2])
+    Trace(3 delays, 33.3% never)
+    >>> Trace([4, 1, 2]).sample(5, np.random.default_rng(0)).tolist()
+    [4, 1, 2, 4, 1]
+    """
+
+    source: InitVar[Sequence[int] | NDArray[Any] | str | Path]
+    never: InitVar[int] = -1
+    delays: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self, source: Any, never: int) -> None:
+        whole("never", never, at_least=-NEVER)
+        values, lines = _read(Path(source)) if isinstance(source, str | Path) else (source, None)
+        object.__setattr__(self, "delays", _recorded(values, never, lines))
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self.delays)} delays, {np.mean(self.delays == NEVER):.1%} never)"
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:  # noqa: ARG002
+        return np.resize(self.delays, n_rounds)
+
+
+def _recorded(values: Any, never: int, lines: list[int] | None) -> NDArray[np.int64]:
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise InvalidInput("a trace must be a 1-D sequence, got rows of different lengths") from None
+    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+        raise InvalidInput(f"a trace must be 1-D whole numbers, got shape {given.shape} of {given.dtype}")
+    given = given.astype(np.uint64 if given.dtype.kind == "u" else np.int64)
+    for i in np.flatnonzero((given < 1) & (given != never))[:1]:
+        place = f"line {lines[i]}" if lines else f"index {i}"
+        raise InvalidInput(f"a delay must be at least 1, or {never} for never; got {given[i]} at {place}")
+    return np.where(given == never, NEVER, np.minimum(given, NEVER)).astype(np.int64)
+
+
+def _read(path: Path) -> tuple[Any, list[int] | None]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            if path.name.removesuffix(".gz").endswith(".npy"):
+                return np.lib.format.read_array(file, allow_pickle=False), None
+            text = file.read().decode("utf-8-sig")
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise InvalidInput(f"cannot read the trace {str(path)!r}: {error}") from None
+    return _numbers(text)
+
+
+def _numbers(text: str) -> tuple[list[int], list[int]]:
+    words = (row.partition("#")[0].strip() for row in text.splitlines())
+    rows = [(line, word) for line, word in enumerate(words, start=1) if word]
+    header = bool(rows) and rows[0][1].lstrip("\"'")[:1].isalpha()
+    for line, word in rows[header:]:
+        if not word.removeprefix("-").isdecimal() or len(word) > 99:
+            raise InvalidInput(f"a trace has one whole number per line, got {word!r} at line {line}")
+    values = [max(-NEVER, min(int(word), NEVER)) for _, word in rows[header:]]
+    return values, [line for line, _ in rows[header:]]
+
+
+@dataclass(frozen=True)
+class WithMissing(_Model):
+    """Another model, each feedback of which gets lost, independently, with probability `rate`."""
+
+    model: Delay = field(metadata={"check": lambda _, model: as_delay(model)})
+    rate: float = field(metadata={"check": partial(_within, 0, 1)})
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
+        delays = np.asarray(self.model.sample(n_rounds, rng), dtype=np.int64)
+        return np.where(rng.random(n_rounds) < self.rate, NEVER, delays)
+
+
+def parse(text: str) -> Delay:
+    """Read a delay model from the command line's short form.
+
+    Examples
+    --------
+    >>> parse("1000"), parse("lognormal:100,1.5+missing:0.2")
+    (Uniform(D=1000), WithMissing(model=LogNormal(median=100.0, sigma=1.5), rate=0.2))
+    """
+    models = {kind.__name__.lower(): kind for kind in (Fixed, Uniform, Geometric, LogNormal, Pareto, Trace)}
+    main, *rates = text.strip().split("+missing:", maxsplit=1)
+    name, _, words = (main if ":" in main else f"uniform:{main}").partition(":")
+    try:
+        values: list[Any] = [words]
+        if name != "trace":
+            values = [int(word) if word.strip().isdigit() else float(word) for word in words.split(",")]
+        delay = models[name](*values)
+        return WithMissing(delay, float(rates[0])) if rates else delay
+    except InvalidInput:
+        raise
+    except (KeyError, TypeError, ValueError):  # an unknown name, a wrong count, not a number
+        raise InvalidInput(f"a delay must be {ALLOWED}; got {text!r}") from None
+
+
+def as_delay(value: Any) -> Delay:
+    """Turn what a user gives into a delay model: a whole number D means Uniform(D), text goes to `parse`.
+
+    Examples
+    --------
+    >>> as_delay(1000), as_delay("fixed:3"), as_delay([5, 2, -1, 1])
+    (Uniform(D=1000), Fixed(d=3), Trace(4 delays, 25.0% never))
+    """
+    if isinstance(value, str):
+        return parse(value)
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return Uniform(int(value))
+    if isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0:  # a pandas Series has a `sample`, too
+        return Trace(value)
+    if isinstance(value, Delay) and not isinstance(value, type):
+        return value
+    raise InvalidInput(f"delay must be a model, a whole number, a 1-D array or {ALLOWED}; got {value!r}")

@@ -1,0 +1,1 @@
+"""The learning path: lanes, linear algebra, exploration, and the one delay loop."""

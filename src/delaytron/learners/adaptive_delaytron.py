@@ -1,0 +1,104 @@
+"""Adaptive Delaytron (Algorithm 2): the step shrinks as unanswered rounds add up; neither T nor the delays are known."""
+
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delaytron._jit import kernel
+from delaytron.checks import choice, exploration, flag
+from delaytron.kernels.explore import explore_greedily
+from delaytron.learners.base import DEFAULT_GAMMA, Learner
+from delaytron.learners.rule import Rule, banditron_update
+from delaytron.records import Array, Ints, Play
+
+WAITED, EPOCH, EPOCH_START = 0, 1, 2  # the cells of the clock: sum of m_s, e, and the round in which e began
+
+
+class Params(NamedTuple):
+    """Exploration rate and the readings of the doubling test."""
+
+    gamma: float
+    instant: bool
+    count_self: bool
+    restart: bool
+
+
+class State(NamedTuple):
+    """The weights, the clock and the present step."""
+
+    W: Array
+    clock: Ints
+    eta: Array
+
+
+def init(n_runs: int, shape: tuple[int, int]) -> State:
+    """W = 0, e = 0, eta_0 = 1."""
+    return State(np.zeros((n_runs, *shape)), np.zeros((n_runs, 3), np.int64), np.ones((n_runs, 1)))
+
+
+@kernel
+def tick(state: Any, params: Any, now: int, outstanding: int) -> None:
+    """Algorithm 2, lines 8 and 9: count m_t, and let the epoch e grow while the count has reached 2^e."""
+    m = outstanding if params.count_self else outstanding - 1
+    state.clock[WAITED] += m
+    reached = m if params.instant else state.clock[WAITED]
+    while reached >= 1 << state.clock[EPOCH]:
+        state.clock[EPOCH] += 1
+        state.clock[EPOCH_START] = now
+        state.eta[0] = sqrt(1.0 / (1 << state.clock[EPOCH]))  # eta_e
+        if params.restart:
+            state.W[:] = 0.0
+
+
+@kernel
+def step(state: Any, params: Any, past: Play, correct: bool) -> None:
+    """W += eta_e U~ (line 13); with `restart`, answers to rounds before this epoch are dropped."""
+    if not (params.restart and past.round < state.clock[EPOCH_START]):
+        banditron_update(state.W, state.eta[0], past, correct)
+
+
+class AdaptiveDelaytron(Learner):
+    r"""Adaptive Delaytron, the paper's Algorithm 2.
+
+    .. math::
+        W \leftarrow W + \eta_e \sum_{s \in S_t} \tilde U^s, \qquad \eta_e = \sqrt{1/2^e}, \qquad
+        e = \min\Big\{ e : \sum_{s \le t} m_s < 2^e \Big\}, \qquad m_t = t - \sum_{s \le t} |S_s|
+
+    Parameters
+    ----------
+    gamma : float
+        Exploration rate in (0, 1].
+    tracker : {"cumulative", "instant"}
+        Compare the sum of all m_s with 2^e (as printed), or the present m_t alone (the authors' code).
+    count_self : bool
+        Whether the present round counts as waiting (the paper's text) or not (the authors' code).
+    restart : bool
+        Forget the weights and all older feedback when an epoch begins: what the proof of Theorem 4 needs.
+
+    Examples
+    --------
+    >>> learner = AdaptiveDelaytron(n_classes=3, n_features=2, gamma=0.3, seed=0)
+    >>> _ = learner.decide([1.0, 0.0])
+    >>> learner.state.eta.tolist()
+    [0.7071067811865476]
+    """
+
+    rule = Rule("adaptive_delaytron", Params, explore_greedily, step, State, init, tick)
+
+    def __init__(
+        self,
+        n_classes: int,
+        n_features: int,
+        *,
+        gamma: float = DEFAULT_GAMMA,
+        tracker: str = "cumulative",
+        count_self: bool = True,
+        restart: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        self.gamma = exploration(gamma)
+        self.tracker = choice("tracker", tracker, ("cumulative", "instant"))
+        self.count_self, self.restart = flag("count_self", count_self), flag("restart", restart)
+        params = Params(self.gamma, self.tracker == "instant", self.count_self, self.restart)
+        super().__init__(n_classes, n_features, params, seed)

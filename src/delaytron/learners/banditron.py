@@ -1,0 +1,52 @@
+"""Banditron (Kakade, Shalev-Shwartz and Tewari, 2008): Delaytron with step 1, usually run without delay."""
+
+from typing import Any, NamedTuple
+
+from delaytron._jit import kernel
+from delaytron.checks import exploration
+from delaytron.kernels.explore import explore_greedily
+from delaytron.learners.base import DEFAULT_GAMMA, Learner
+from delaytron.learners.rule import Rule, banditron_update
+from delaytron.records import Play
+
+
+class Params(NamedTuple):
+    """Exploration rate."""
+
+    gamma: float
+
+
+@kernel
+def step(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
+    """W += U~."""
+    banditron_update(state.W, 1.0, past, correct)
+
+
+class Banditron(Learner):
+    r"""Banditron, the paper's reference without delay; answered late it is Delaytron with step 1.
+
+    .. math:: W \leftarrow W + x \otimes \left( \frac{1[\tilde y = y]}{P(\tilde y)} e_{\tilde y} - e_{\hat y} \right)
+
+    Parameters
+    ----------
+    gamma : float
+        Exploration rate in (0, 1].
+
+    Examples
+    --------
+    >>> learner = Banditron(n_classes=2, n_features=2, gamma=0.5, seed=1)
+    >>> decision = learner.decide([1.0, 0.0])
+    >>> learner.feedback(decision.id, correct=False)
+    'accepted'
+    >>> learner.flush()
+    >>> learner.weights[decision.greedy].tolist()
+    [-1.0, 0.0]
+    """
+
+    rule = Rule("banditron", Params, explore_greedily, step)
+
+    def __init__(
+        self, n_classes: int, n_features: int, *, gamma: float = DEFAULT_GAMMA, seed: int | None = None
+    ) -> None:
+        self.gamma = exploration(gamma)
+        super().__init__(n_classes, n_features, Params(self.gamma), seed)

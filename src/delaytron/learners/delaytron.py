@@ -1,0 +1,62 @@
+"""Delaytron (Algorithm 1): Banditron's update with a constant step, whenever the answer comes."""
+
+from typing import Any, NamedTuple
+
+from delaytron._jit import kernel
+from delaytron.checks import exploration, positive
+from delaytron.kernels.explore import explore_greedily
+from delaytron.learners.base import DEFAULT_GAMMA, Learner
+from delaytron.learners.rule import Rule, banditron_update
+from delaytron.records import Play
+
+
+class Params(NamedTuple):
+    """Exploration rate and step size."""
+
+    gamma: float
+    eta: float
+
+
+@kernel
+def step(state: Any, params: Any, past: Play, correct: bool) -> None:
+    """W += eta U~ (Algorithm 1, line 11)."""
+    banditron_update(state.W, params.eta, past, correct)
+
+
+class Delaytron(Learner):
+    r"""Delaytron, the paper's Algorithm 1.
+
+    .. math::
+        W \leftarrow W + \eta \sum_{s \in S_t} \tilde U^s, \qquad
+        \tilde U^s = x_s \otimes \left( \frac{1[\tilde y_s = y_s]}{P_s(\tilde y_s)} e_{\tilde y_s} - e_{\hat y_s} \right)
+
+    Parameters
+    ----------
+    gamma : float
+        Exploration rate in (0, 1]; the paper's theory wants at most 1/2.
+    eta : float
+        Step size. From W = 0 it scales the weights and changes no decision.
+
+    Examples
+    --------
+    >>> learner = Delaytron(n_classes=3, n_features=2, gamma=0.1, seed=7)
+    >>> decision = learner.decide([1.0, 0.0])
+    >>> learner.pending
+    1
+    >>> learner.feedback(decision.id, correct=True)
+    'accepted'
+    """
+
+    rule = Rule("delaytron", Params, explore_greedily, step)
+
+    def __init__(
+        self,
+        n_classes: int,
+        n_features: int,
+        *,
+        gamma: float = DEFAULT_GAMMA,
+        eta: float = 1.0,
+        seed: int | None = None,
+    ) -> None:
+        self.gamma, self.eta = exploration(gamma), positive("eta", eta)
+        super().__init__(n_classes, n_features, Params(self.gamma, self.eta), seed)

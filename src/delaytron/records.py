@@ -1,0 +1,83 @@
+"""What passes between the parts: named tuples of plain numbers and arrays."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Labels = NDArray[np.int32]
+Rounds = NDArray[np.uint32]  # unsigned: an index that cannot be negative costs the compiled loop nothing to check
+Bools = NDArray[np.bool_]
+
+
+class Decision(NamedTuple):
+    """What a learner decided in one round; feedback names it by its `id`."""
+
+    id: int
+    round: int
+    label: int
+    greedy: int
+    prob: float
+
+
+class Row(NamedTuple):
+    """One example: a dense row (`indices` is None), or the non-zeros of a sparse one."""
+
+    indices: Any
+    values: Array
+
+
+class Play(NamedTuple):
+    """Everything an update needs of the round that it answers, as it was at that moment."""
+
+    round: int
+    x: Row
+    greedy: int
+    label: int
+    prob: float
+
+
+class Stream(NamedTuple):
+    """The examples and their labels: dense (`indptr` and `indices` are None) or CSR."""
+
+    indptr: Any
+    indices: Any
+    values: Array
+    y: Ints
+
+
+class Worlds(NamedTuple):
+    """What happens to a run apart from its learner; each array has one entry per world.
+
+    In round t (from 0) the answers to the rounds `arrivals[starts[t]:starts[t + 1]]`, ascending, are delivered,
+    then row `rows[t]` is shown, and `draws[t]` decides what is explored.
+    """
+
+    rows: Rounds
+    draws: Array
+    starts: Rounds
+    arrivals: Rounds
+
+
+class Log(NamedTuple):
+    """The columns of the open rounds, a ring whose length is a power of two, and the mistakes so far.
+
+    `mistakes` counts the played labels that were wrong and, second, the greedy ones.
+    """
+
+    greedy: Labels
+    label: Labels
+    prob: Array
+    mistakes: Ints
+
+
+class Run(NamedTuple):
+    """One replayed run: a number per round, and the weights after the last update."""
+
+    labels: Ints
+    greedy: Ints
+    probs: Array
+    correct: Bools
+    weights: Array

@@ -1,0 +1,92 @@
+"""One run, pure: the same arrays always give the same bits, and the learner passed in stays as it was."""
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from delaytron.datasets.base import check_matrix, is_sparse
+from delaytron.errors import InvalidInput
+from delaytron.kernels.arrivals import schedule
+from delaytron.kernels.linear import as_matrix
+from delaytron.learners.base import Learner
+from delaytron.matrices import as_matrix_of, as_stream
+from delaytron.records import Array, Ints, Run, Worlds
+from delaytron.worlds import empty_log
+
+
+def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
+    """Play one run: row t of X is round t, its answer comes at the start of round t + delays[t].
+
+    A learner that has already learned starts from what it knows; its open decisions stay open.
+
+    Parameters
+    ----------
+    y : 1-D array of int
+        The true label of every round; a bandit learner is told only whether its own was right.
+    delays : 1-D array of int
+        At least 1 each; 1 means that the answer is known before the next round.
+    draws : 1-D array of float
+        One number in [0, 1) per round, the run's only randomness.
+
+    Examples
+    --------
+    >>> import delaytron as dt
+    >>> learner = dt.Delaytron(n_classes=2, n_features=2, gamma=0.5)
+    >>> run = dt.replay(learner, [[1, 0], [1, 0], [0, 1]], [1, 1, 0], delays=[1, 1, 1], draws=[0.9, 0.9, 0.1])
+    >>> run.labels.tolist(), run.correct.tolist()
+    ([1, 1, 0], [True, True, True])
+    """
+    twin = deepcopy(learner)
+    twin.flush()
+    matrix = check_matrix(X, learner.n_features)
+    twin.settle(sparse=is_sparse(matrix))
+    matrix = as_matrix_of(matrix, learner.n_features, twin.sparse)
+    T = matrix.shape[0]
+    labels = _whole_numbers("y", y, T, 0, learner.n_classes - 1)
+    starts, arrivals, _ = schedule(_whole_numbers("delays", delays, T, 1, None))
+    worlds = Worlds(np.arange(T, dtype=np.uint32)[None], _uniform(draws, T)[None], starts[None], arrivals[None])
+    log = empty_log(1, longest=T)
+    before = (twin.ledger.rounds, twin.pending)
+    stream = as_stream(matrix, labels)
+    states, params = _stack(twin.state), _stack(twin.params)
+    twin.rule.play(stream, worlds, np.zeros(1, np.int64), log, states, params, twin.scratch, before, (0, T))
+    weights = np.array(as_matrix(states.W[0], learner.n_classes, twin.sparse), order="C")
+    played, greedy = log.label[0, :T].astype(np.int64), log.greedy[0, :T].astype(np.int64)
+    return Run(played, greedy, log.prob[0, :T].copy(), played == labels, weights)
+
+
+def _stack(fields: Any) -> Any:
+    """Make a batch of one."""
+    return type(fields)(*(np.array([field]) for field in fields))
+
+
+def _whole_numbers(name: str, values: Any, n_rounds: int, low: int, high: int | None) -> Ints:
+    """Check one whole number per round within the bounds."""
+    numbers = _one_per_round(name, values, n_rounds)
+    if numbers.dtype.kind not in "iu":
+        raise InvalidInput(f"{name} must be whole numbers, got {numbers.dtype}")
+    bad = np.flatnonzero((numbers < low) | (numbers > (numbers.max() if high is None else high)))
+    if bad.size:
+        allowed = f"at least {low}" if high is None else f"in {low}..{high}"
+        raise InvalidInput(f"{name} must be {allowed}, got {numbers[bad[0]]} in round {bad[0] + 1}")
+    return np.minimum(numbers, np.iinfo(np.int64).max // 2).astype(np.int64)
+
+
+def _uniform(draws: Any, n_rounds: int) -> Array:
+    numbers = _one_per_round("draws", draws, n_rounds).astype(np.float64)
+    bad = np.flatnonzero(~((numbers >= 0) & (numbers < 1)))
+    if bad.size:
+        raise InvalidInput(f"draws must be in [0, 1), got {numbers[bad[0]]} in round {bad[0] + 1}")
+    return numbers
+
+
+def _one_per_round(name: str, values: Any, n_rounds: int) -> Any:
+    numbers = np.asarray(values)
+    if numbers.dtype.kind not in "iufb" or numbers.shape != (n_rounds,):
+        raise InvalidInput(f"{name} must be {n_rounds} numbers, one per row of X; got {_described(numbers)}")
+    return numbers
+
+
+def _described(values: Any) -> str:
+    return f"shape {values.shape} of {values.dtype}"

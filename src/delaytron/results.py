@@ -1,0 +1,115 @@
+"""What came out of a simulation: errors of every run at every checkpoint, as numbers, table or picture."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from delaytron.records import Array, Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Mean(NamedTuple):
+    """A mean over runs and the half width of its 95 % interval (NaN for a single run)."""
+
+    value: float
+    margin: float
+
+
+def mean_of(values: Array) -> Mean:
+    """Return the mean with its 95 % interval by Student's t.
+
+    Examples
+    --------
+    >>> mean_of(np.array([1.0, 2.0, 3.0]))
+    Mean(value=2.0, margin=2.484...)
+    """
+    from scipy.special import stdtrit  # noqa: PLC0415 - slow to import
+
+    n = values.size
+    if n < 2:
+        return Mean(float(values.mean()), float("nan"))
+    return Mean(float(values.mean()), float(stdtrit(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """The runs of one simulation, grouped by parameters and within a group by run.
+
+    Parameters
+    ----------
+    rounds : (checkpoints,) array
+        Where errors were noted; the last one is the number of rounds.
+    parameters : list of dict
+        The learner's parameters, one entry per run.
+    run : (runs,) array
+        The number of each run: runs of the same number share rows, delays and draws.
+    mistakes : (runs, checkpoints, 2) array
+        Wrong labels so far: the played ones, and the greedy ones.
+    """
+
+    learner: str
+    dataset: str
+    delay: str
+    rounds: Ints
+    parameters: list[dict[str, Any]]
+    run: Ints
+    mistakes: Ints
+
+    @property
+    def error_rate(self) -> Array:
+        """(runs, checkpoints): the average error of the played labels so far."""
+        return np.asarray(self.mistakes[:, :, 0] / self.rounds)
+
+    @property
+    def final_error(self) -> Array:
+        """The average error of the played labels over all rounds, per run."""
+        return self.error_rate[:, -1]
+
+    @property
+    def greedy_error(self) -> Array:
+        """The average error of the greedy labels over all rounds, per run: what it would be without exploring."""
+        return np.asarray(self.mistakes[:, -1, 1] / self.rounds[-1])
+
+    def groups(self) -> Iterator[tuple[dict[str, Any], "Result"]]:
+        """Go through the parameter settings, each with its own runs."""
+        settings = [s for i, s in enumerate(self.parameters) if s not in self.parameters[:i]]
+        for setting in settings:
+            rows = [i for i, other in enumerate(self.parameters) if other == setting]
+            part = replace(self, parameters=[setting] * len(rows), run=self.run[rows], mistakes=self.mistakes[rows])
+            yield setting, part
+
+    def best(self) -> "Result":
+        """Return the runs of the parameter setting with the lowest mean final error."""
+        return min((part for _, part in self.groups()), key=lambda part: part.final_error.mean())
+
+    def to_table(self) -> "pa.Table":
+        """Return one row per run and checkpoint, as a pyarrow table."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        n_runs, n_checkpoints = self.error_rate.shape
+        columns: dict[str, Any] = {
+            name: [value] * (n_runs * n_checkpoints)
+            for name, value in (("learner", self.learner), ("dataset", self.dataset), ("delay", self.delay))
+        }
+        for name in self.parameters[0]:
+            columns[name] = [setting[name] for setting in self.parameters for _ in range(n_checkpoints)]
+        columns["run"] = np.repeat(self.run, n_checkpoints)
+        columns["round"] = np.tile(self.rounds, n_runs)
+        columns["error_rate"] = self.error_rate.ravel()
+        columns["greedy_error_rate"] = (self.mistakes[:, :, 1] / self.rounds).ravel()
+        return pa.table(columns)
+
+    def plot(self, path: str | Path) -> None:
+        """Save the error curves on log-log axes, with a band over the runs, as a picture."""
+        from delaytron.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
+
+        plot_curves([self], path)
+
+    def __repr__(self) -> str:
+        mean = f"final error {self.final_error.mean():.4f}"
+        return f"Result({self.learner} on {self.dataset}, {self.delay}, {len(self.run)} runs of {self.rounds[-1]} rounds, {mean})"

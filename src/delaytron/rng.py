@@ -1,0 +1,27 @@
+"""One seed becomes named, independent streams of random numbers."""
+
+from zlib import crc32
+
+import numpy as np
+
+from delaytron.checks import whole
+
+
+def fresh_seed() -> int:
+    """A seed nobody chose, from the machine's entropy."""
+    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+
+
+def stream(seed: int, name: str, run: int = 0) -> np.random.Generator:
+    """Return the stream called `name` of one run: a pure function of its three arguments.
+
+    Examples
+    --------
+    >>> stream(7, "delays").random() == stream(7, "delays").random()
+    True
+    >>> stream(7, "delays").random() == stream(7, "draws").random()
+    False
+    """
+    key = (crc32(name.encode()), run)
+    sequence = np.random.SeedSequence(whole("seed", seed, at_least=0), spawn_key=key)
+    return np.random.Generator(np.random.PCG64(sequence))

@@ -1,0 +1,187 @@
+"""Many runs: seeds x parameters, on all cores, the data read once."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from delaytron.checks import choice, whole
+from delaytron.datasets import Dataset, as_dataset
+from delaytron.delays import Delay, as_delay
+from delaytron.errors import InvalidInput
+from delaytron.kernels.linear import padded, weight_shape
+from delaytron.learners import LEARNERS, Learner
+from delaytron.matrices import as_stream
+from delaytron.records import Ints, Rounds, Stream
+from delaytron.results import Result
+from delaytron.rng import stream
+from delaytron.worlds import BYTES_PER_ROUND, checkpoints, choose_rows, empty_log, make_world, stack
+
+BATCH_BYTES = 64 * 2**20  # what the runs that one thread plays together may take
+BATCH_RUNS = 32
+
+Progress = Callable[[int], object]
+
+
+def simulate(
+    learner: str | type[Learner],
+    data: Any,
+    *,
+    delay: Any = 1,
+    rounds: int | None = None,
+    runs: int = 1,
+    seed: int = 0,
+    sampling: str = "replacement",
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Result:
+    """Play `runs` runs of a learner for every combination of its list-valued parameters.
+
+    Run i has its own rows, delays and draws, a function of (seed, i) alone: the same for every learner and
+    parameter, whatever runs beside it and on however many threads.
+
+    Parameters
+    ----------
+    learner : str or class
+        A name in `LEARNERS`, or a learner class.
+    data : Dataset or (X, y)
+        The examples. They are shown as they stand; when `rounds` exceeds them they are drawn.
+    delay : delay model, int or str
+        See `delaytron.delays`; an int D means `Uniform(D)`.
+    sampling : {"replacement", "epochs"}
+        How rows are drawn when `rounds` exceeds them: uniformly (the paper's protocol), or in reshuffled passes.
+    n_jobs : int, optional
+        Threads; all cores by default.
+    progress : callable, optional
+        Called with the number of rounds just played.
+    **parameters
+        Of the learner; a list gives one set of runs per entry.
+
+    Examples
+    --------
+    >>> import delaytron as dt
+    >>> data = dt.datasets.load("synsep", n_samples=1000)
+    >>> result = dt.simulate("banditron", data, runs=3, gamma=[0.1, 0.2])
+    >>> result.error_rate.shape == (6, result.rounds.size)
+    True
+    """
+    dataset = as_dataset(data)
+    cls = _learner_class(learner)
+    grid = [dict(zip(parameters, values, strict=True)) for values in product(*map(_as_list, parameters.values()))]
+    learners = [_make(cls, dataset, settings) for settings in grid]
+    n_rounds = dataset.n_rows if rounds is None else whole("rounds", rounds, at_least=1)
+    choice("sampling", sampling, ("replacement", "epochs"))
+    plan = _Plan(dataset, as_delay(delay), n_rounds, whole("seed", seed, at_least=0), sampling, progress)
+    jobs = [(run, entry) for run in range(whole("runs", runs, at_least=1)) for entry in range(len(grid))]
+    mistakes = _play_all(plan, learners, jobs, n_jobs)
+    order = sorted(range(len(jobs)), key=lambda j: (jobs[j][1], jobs[j][0]))
+    return Result(
+        learner=cls.rule.name,
+        dataset=dataset.name,
+        delay=repr(plan.delay),
+        rounds=plan.checkpoints,
+        parameters=[grid[jobs[j][1]] for j in order],
+        run=np.array([jobs[j][0] for j in order]),
+        mistakes=mistakes[order],
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What all batches of a simulation share."""
+
+    dataset: Dataset
+    delay: Delay
+    n_rounds: int
+    seed: int
+    sampling: str
+    progress: Progress | None
+
+    @property
+    def checkpoints(self) -> Ints:
+        return checkpoints(self.n_rounds)
+
+    @property
+    def stream(self) -> Stream:
+        return as_stream(self.dataset.X, self.dataset.y)
+
+    def rows(self, run: int) -> Rounds:
+        return choose_rows(self.dataset.n_rows, self.n_rounds, self.sampling, stream(self.seed, "rows", run))
+
+
+Job = tuple[int, int]  # run, and entry of the parameter grid
+
+
+def _play_all(plan: _Plan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> Ints:
+    from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
+
+    threads = cpu_count() if n_jobs is None else whole("n_jobs", n_jobs, at_least=1)
+    shape = weight_shape(plan.dataset.n_classes, plan.dataset.n_features, plan.dataset.sparse)
+    batches = list(_batches(jobs, plan.n_rounds, 8 * shape[0] * shape[1], threads))
+    played = Parallel(threads, prefer="threads")(delayed(_play)(plan, learners, batch) for batch in batches)
+    return np.concatenate(played)
+
+
+def _batches(jobs: list[Job], n_rounds: int, state_bytes: int, threads: int) -> Iterator[list[Job]]:
+    """Cut the jobs into batches that fit the memory, keep every thread busy and have runs side by side."""
+    most = min(BATCH_RUNS, -(-len(jobs) // threads))
+    batch: list[Job] = []
+    for job in jobs:
+        worlds = len({run for run, _ in [*batch, job]})
+        size = worlds * n_rounds * BYTES_PER_ROUND + (len(batch) + 1) * state_bytes
+        if batch and (len(batch) >= most or size > BATCH_BYTES):
+            yield batch
+            batch = []
+        batch.append(job)
+    yield batch
+
+
+def _play(plan: _Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
+    """Play one batch; return the mistakes of every run at every checkpoint, of played and of greedy labels."""
+    first = learners[0]
+    runs = sorted({run for run, _ in jobs})
+    made = [make_world(plan.rows(run), plan.delay, plan.n_rounds, plan.seed, run) for run in runs]
+    worlds, longest = stack(made)
+    del made
+    world_of = np.searchsorted(runs, [run for run, _ in jobs])
+    log = empty_log(len(jobs), longest)
+    shape = weight_shape(first.n_classes, first.n_features, plan.dataset.sparse)
+    states = first.rule.init(len(jobs), shape)
+    columns = zip(*(learners[entry].params for _, entry in jobs), strict=True)
+    params = type(first.params)(*(np.array(column) for column in columns))
+    scratch = (np.empty(padded(first.n_classes)), np.empty(first.n_classes))
+    noted, begin = [], 0
+    for end in plan.checkpoints.tolist():
+        first.rule.play(plan.stream, worlds, world_of, log, states, params, scratch, (0, 0), (begin, end))
+        noted.append(log.mistakes.copy())
+        if plan.progress is not None:
+            plan.progress((end - begin) * len(jobs))
+        begin = end
+    return np.stack(noted, axis=1)
+
+
+def _learner_class(learner: str | type[Learner]) -> type[Learner]:
+    if isinstance(learner, type) and issubclass(learner, Learner):
+        return learner
+    return LEARNERS[choice("learner", learner, LEARNERS)]
+
+
+def _make(cls: type[Learner], data: Dataset, settings: dict[str, Any]) -> Learner:
+    try:
+        return cls(data.n_classes, data.n_features, seed=0, **settings)
+    except TypeError:
+        raise InvalidInput(f"{cls.rule.name} takes {', '.join(parameter_names(cls))}; got {', '.join(settings)}") from None
+
+
+def parameter_names(cls: type[Learner]) -> list[str]:
+    """Return the names of a learner's own parameters."""
+    from inspect import signature  # noqa: PLC0415
+
+    return [name for name in signature(cls).parameters if name not in ("n_classes", "n_features", "seed")]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
