@@ -13,7 +13,6 @@ vowpal     Vowpal Wabbit's own bandit learner (no delays), as a point of orienta
 
 ``python benchmarks/peers.py`` checks that they agree; ``python benchmarks/peers.py time`` measures them.
 """
-# ruff: noqa: PLR0917 - one run is a pure function of its arrays
 
 import ctypes
 import os
@@ -410,9 +409,7 @@ def measure(T=100_000, runs=20, longest=1000, gamma=0.014, n_classes=9):
         print(f"{name:24s}{seconds / rounds * 1e6:9.3f} us per round and run  {note}")
 
     for name, play, data in (("C dense", c_dense, X), ("C CSR", c_sparse, rows)):
-        best = min(
-            (play(data, y, delays, draws, n_classes, gamma) for _ in range(3)), key=lambda o: o.seconds
-        )
+        best = min((play(data, y, delays, draws, n_classes, gamma) for _ in range(3)), key=lambda o: o.seconds)
         report(name, best.seconds, T * runs, f"error {best.mistakes.mean() / T:.4f}, best of 3")
     for name, data in (("dense", X[:short]), ("CSR", rows[:short])):
         for kind, play, last in (("tuned", tuned, (draws[0, :short],)), ("naive", naive, ())):

@@ -4,7 +4,6 @@ Every function plays one run. ``X`` is dense (T, d), ``y`` holds labels 0..K-1, 
 any size, ``draws`` one uniform number in [0, 1) per round. The feedback of round t is delivered at the start
 of round t + d_t: deliver S_t (ascending), count, update, predict. Rounds are numbered from 1, as there.
 """
-# ruff: noqa: PLR0917 - one run is a pure function of its arrays, given in the order the package takes them
 
 from dataclasses import dataclass, field
 from math import sqrt
@@ -121,9 +120,7 @@ def banditron(X, y, delays, draws, n_classes, gamma):
     return run
 
 
-def adaptive_delaytron(
-    X, y, delays, draws, n_classes, gamma, tracker="cumulative", count_self=True, restart=False
-):
+def adaptive_delaytron(X, y, delays, draws, n_classes, gamma, tracker="cumulative", count_self=True, restart=False):
     """Algorithm 2, Adaptive Delaytron.
 
     ``tracker`` compares 2^e with the sum of all m_s so far ("cumulative", as printed) or with m_t alone

@@ -206,9 +206,7 @@ def test_a_wrong_name_or_option_is_refused_with_what_is_allowed(make, message):
 X23 = [[1, 2, 3], [4, 5, 6]]
 
 
-@pytest.mark.parametrize(
-    "X", [X23, np.array(X23, "int8"), np.array(X23, "float32"), np.array(X23, dtype=object)]
-)
+@pytest.mark.parametrize("X", [X23, np.array(X23, "int8"), np.array(X23, "float32"), np.array(X23, dtype=object)])
 def test_numbers_of_any_kind_become_rows_of_floats(X):
     data = as_dataset((X, [0, 1]), name="mine")
     assert data.X.dtype == np.float64
@@ -278,9 +276,7 @@ def test_one_row_may_come_without_its_second_dimension():
         X = check_matrix(row, n_features=3, one_row_ok=True)
         assert X.shape == (1, 3)
         assert (X.toarray() if sparse.issparse(X) else X).tolist() == [[1, 0, 2]]
-        with pytest.raises(
-            InvalidInput, match=r"X must be 2-D, one row per example, got 1-D of shape \(3,\)"
-        ):
+        with pytest.raises(InvalidInput, match=r"X must be 2-D, one row per example, got 1-D of shape \(3,\)"):
             check_matrix(row)
 
 

@@ -17,6 +17,7 @@ Examples
 import gzip
 import numbers
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from functools import partial
@@ -58,7 +59,7 @@ def _within(low: float, high: float, name: str, value: Any) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
+class _Model(ABC):
     """What the models share: checked parameters, a checked number of rounds, values in [1, NEVER]."""
 
     def __post_init__(self) -> None:
@@ -73,8 +74,8 @@ class _Model:
             drawn = np.clip(np.ceil(drawn), 1.0, float(NEVER)).astype(np.int64)
         return cast(NDArray[np.int64], np.minimum(drawn, NEVER))
 
-    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True)

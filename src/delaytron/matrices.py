@@ -1,15 +1,110 @@
 """Rows and matrices as the kernels read them: checked float64, dense or CSR."""
 
-from typing import TYPE_CHECKING, Any
+import numbers
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
-from delaytron.datasets.base import check_matrix, is_sparse
 from delaytron.errors import InvalidInput
 from delaytron.records import Array, Ints, Row, Stream
 
 if TYPE_CHECKING:
-    from delaytron.datasets.base import Matrix
+    from scipy.sparse import csr_array, csr_matrix
+
+    Sparse: TypeAlias = csr_array[np.float64, tuple[int, int]] | csr_matrix[np.float64]
+    Matrix: TypeAlias = NDArray[np.float64] | Sparse
+
+SLICE = 2**20  # numbers looked at together, so that a check of a large matrix needs no large scratch
+
+
+def is_sparse(X: object) -> "TypeGuard[Sparse]":
+    """Whether X is a SciPy sparse matrix or array; finds out without importing SciPy."""
+    return hasattr(X, "tocsr")
+
+
+def check_matrix(X: Any, n_features: int | None = None, *, one_row_ok: bool = False) -> "Matrix":
+    """Return X as a C-ordered float64 array or as CSR with float64 data and sorted int32 indices.
+
+    An X of that form comes back as it is, without a copy. With `one_row_ok` a 1-D X is one row.
+
+    Examples
+    --------
+    >>> check_matrix([[1, 2], [3, 4]], n_features=2)
+    array([[1., 2.],
+           [3., 4.]])
+    >>> check_matrix([1, 2], one_row_ok=True)
+    array([[1., 2.]])
+    """
+    given: Any = X if is_sparse(X) else _numbers(X)
+    if given.ndim == 1 and one_row_ok:
+        given = given.reshape(1, -1)
+    if given.ndim != 2:
+        raise InvalidInput(f"X must be 2-D, one row per example, got {given.ndim}-D of shape {given.shape}")
+    if 0 in given.shape:
+        raise InvalidInput(f"X must have at least one row and one column, got shape {given.shape}")
+    if n_features is not None and given.shape[1] != n_features:
+        raise InvalidInput(f"X must have {n_features} features, got {given.shape[1]}")
+    return _canonical(given) if is_sparse(X) else _dense(given)
+
+
+def _numbers(X: Any) -> NDArray[Any]:
+    """X as an array of numbers; text is refused even where NumPy could read it as a number."""
+    try:
+        given = np.asarray(X)
+    except ValueError:
+        raise InvalidInput("X must be 2-D, got rows of different lengths") from None
+    if given.dtype.kind in "biuf":
+        return given
+    objects = np.asarray(X, dtype=object)
+    for place, value in np.ndenumerate(objects):
+        if not isinstance(value, numbers.Real | np.bool_):
+            raise InvalidInput(f"X must hold numbers only, got {value!r}{_at(*place)}")
+    return objects
+
+
+def _at(*place: int) -> str:
+    return f" in row {place[0]}, column {place[1]}" if len(place) == 2 else ""
+
+
+def _dense(given: NDArray[Any]) -> NDArray[np.float64]:
+    try:
+        with np.errstate(over="ignore"):
+            X = np.ascontiguousarray(given, dtype=np.float64)
+    except OverflowError:
+        raise InvalidInput("X must hold numbers that fit into 64-bit floats, got a larger one") from None
+    first = _first_not_finite(X.ravel())
+    if first is not None:
+        row, column = divmod(first, X.shape[1])
+        raise InvalidInput(f"X must be finite, got {X[row, column]}{_at(row, column)}")
+    return X
+
+
+def _first_not_finite(values: NDArray[np.float64]) -> int | None:
+    for start in range(0, values.size, SLICE):
+        finite = np.isfinite(values[start : start + SLICE])
+        if not finite.all():
+            return start + int(finite.argmin())
+    return None
+
+
+def _canonical(given: Any) -> "Sparse":
+    X = given.tocsr()
+    if X.dtype.kind not in "biuf" or X.nnz > np.iinfo(np.int32).max:
+        raise InvalidInput(f"X must hold fewer than 2^31 real numbers, got {X.nnz} of type {X.dtype}")
+    try:
+        X.check_format(full_check=True)
+    except ValueError as error:
+        raise InvalidInput(f"X must be a valid CSR matrix, but {error}") from None
+    parts = [(X.data, np.float64), (X.indices, np.int32), (X.indptr, np.int32)]
+    if not X.has_canonical_format or any(part.dtype != dtype for part, dtype in parts):
+        X = type(X)(tuple(part.astype(dtype) for part, dtype in parts), shape=X.shape)
+        X.sum_duplicates()  # sorts, too; on our own copy
+    first = _first_not_finite(X.data)
+    if first is not None:
+        row = int(np.searchsorted(X.indptr, first, side="right")) - 1
+        raise InvalidInput(f"X must be finite, got {X.data[first]}{_at(row, int(X.indices[first]))}")
+    return X  # type: ignore[no-any-return]
 
 
 def as_row(x: Any, n_features: int, sparse: bool | None) -> Row:
@@ -28,9 +123,9 @@ def as_row(x: Any, n_features: int, sparse: bool | None) -> Row:
 
 def as_matrix_of(X: Any, n_features: int, sparse: bool) -> "Matrix":
     """Return a checked matrix of the kind that is wanted; a single row may come as 1-D."""
-    matrix = check_matrix(X, n_features, one_row_ok=True)
+    matrix: Any = check_matrix(X, n_features, one_row_ok=True)
     if is_sparse(matrix) == sparse:
-        return matrix
+        return matrix  # type: ignore[no-any-return]
     if not sparse:
         return np.ascontiguousarray(matrix.toarray())
     from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and seldom needed
@@ -40,9 +135,9 @@ def as_matrix_of(X: Any, n_features: int, sparse: bool) -> "Matrix":
 
 def as_stream(matrix: "Matrix", y: Ints) -> Stream:
     """Return a checked matrix and its labels as the kernels read them; nothing is copied."""
-    if is_sparse(matrix):
-        return Stream(matrix.indptr.astype(np.int64), matrix.indices.view(np.uint32), matrix.data, y)
-    return Stream(None, None, matrix, y)
+    if isinstance(matrix, np.ndarray):
+        return Stream(None, None, matrix, y)
+    return Stream(matrix.indptr.astype(np.int64), matrix.indices.view(np.uint32), matrix.data, y)
 
 
 def _dense_row(x: Any, n_features: int) -> Array:
@@ -52,8 +147,8 @@ def _dense_row(x: Any, n_features: int) -> Array:
         raise InvalidInput(f"x must be {n_features} numbers, got {x!r}") from None
     if values.shape != (n_features,):
         raise InvalidInput(f"x must be 1-D with {n_features} numbers, got shape {values.shape}")
-    if not np.isfinite(values).all():
-        position = int(np.flatnonzero(~np.isfinite(values))[0])
+    position = _first_not_finite(values)
+    if position is not None:
         raise InvalidInput(f"x must be finite, got {values[position]} at position {position}")
     return values
 

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.datasets.base import check_matrix, is_sparse
 from delaytron.errors import InvalidInput
 from delaytron.kernels.arrivals import schedule
 from delaytron.kernels.linear import as_matrix
 from delaytron.learners.base import Learner
-from delaytron.matrices import as_matrix_of, as_stream
+from delaytron.matrices import as_matrix_of, as_stream, check_matrix, is_sparse
 from delaytron.records import Array, Ints, Run, Worlds
 from delaytron.worlds import empty_log
 
@@ -63,18 +62,18 @@ def _stack(fields: Any) -> Any:
 
 def _whole_numbers(name: str, values: Any, n_rounds: int, low: int, high: int | None) -> Ints:
     """Check one whole number per round within the bounds."""
-    numbers = _one_per_round(name, values, n_rounds)
+    numbers: Any = _one_per_round(name, values, n_rounds)
     if numbers.dtype.kind not in "iu":
         raise InvalidInput(f"{name} must be whole numbers, got {numbers.dtype}")
     bad = np.flatnonzero((numbers < low) | (numbers > (numbers.max() if high is None else high)))
     if bad.size:
         allowed = f"at least {low}" if high is None else f"in {low}..{high}"
         raise InvalidInput(f"{name} must be {allowed}, got {numbers[bad[0]]} in round {bad[0] + 1}")
-    return np.minimum(numbers, np.iinfo(np.int64).max // 2).astype(np.int64)
+    return np.asarray(np.minimum(numbers, np.iinfo(np.int64).max // 2), np.int64)
 
 
 def _uniform(draws: Any, n_rounds: int) -> Array:
-    numbers = _one_per_round("draws", draws, n_rounds).astype(np.float64)
+    numbers = np.asarray(_one_per_round("draws", draws, n_rounds), np.float64)
     bad = np.flatnonzero(~((numbers >= 0) & (numbers < 1)))
     if bad.size:
         raise InvalidInput(f"draws must be in [0, 1), got {numbers[bad[0]]} in round {bad[0] + 1}")

@@ -111,5 +111,5 @@ class Result:
         plot_curves([self], path)
 
     def __repr__(self) -> str:
-        mean = f"final error {self.final_error.mean():.4f}"
-        return f"Result({self.learner} on {self.dataset}, {self.delay}, {len(self.run)} runs of {self.rounds[-1]} rounds, {mean})"
+        what = f"{self.learner} on {self.dataset}, {self.delay}, {len(self.run)} runs of {self.rounds[-1]} rounds"
+        return f"Result({what}, final error {self.final_error.mean():.4f})"

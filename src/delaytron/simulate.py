@@ -173,7 +173,9 @@ def _make(cls: type[Learner], data: Dataset, settings: dict[str, Any]) -> Learne
     try:
         return cls(data.n_classes, data.n_features, seed=0, **settings)
     except TypeError:
-        raise InvalidInput(f"{cls.rule.name} takes {', '.join(parameter_names(cls))}; got {', '.join(settings)}") from None
+        raise InvalidInput(
+            f"{cls.rule.name} takes {', '.join(parameter_names(cls))}; got {', '.join(settings)}"
+        ) from None
 
 
 def parameter_names(cls: type[Learner]) -> list[str]:

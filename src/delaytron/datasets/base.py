@@ -2,22 +2,18 @@
 
 import numbers
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
+from delaytron.matrices import check_matrix, is_sparse
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array, csr_matrix
+    from delaytron.matrices import Matrix
 
-    Sparse: TypeAlias = csr_array[np.float64, tuple[int, int]] | csr_matrix[np.float64]
-    Matrix: TypeAlias = NDArray[np.float64] | Sparse
-
-MAX_CLASSES = (
-    1_000_000  # a larger class number is an identifier, not a class; a model row for each would be absurd
-)
+MAX_CLASSES = 1_000_000  # a larger class number is an identifier, not a class; a model row for each would be absurd
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,9 +120,7 @@ def encode_labels(labels: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         names, codes = np.unique(y, return_inverse=True)
         return codes.astype(np.int64), tuple(str(value) for value in names.tolist())
     if y.max() >= MAX_CLASSES:
-        raise InvalidInput(
-            f"a class number must be below {MAX_CLASSES}, got {y.max()}; give text labels instead"
-        )
+        raise InvalidInput(f"a class number must be below {MAX_CLASSES}, got {y.max()}; give text labels instead")
     return y.astype(np.int64), tuple(str(k) for k in range(int(y.max()) + 1))
 
 
@@ -149,84 +143,3 @@ def _odd_one(values: list[Any]) -> str:
     kind = str if isinstance(values[0], str) else numbers.Real
     row = next((i for i, value in enumerate(values) if not isinstance(value, kind)), 0)
     return f"{values[row]!r} in row {row}"
-
-
-def is_sparse(X: object) -> "TypeGuard[Sparse]":
-    """Whether X is a SciPy sparse matrix or array; finds out without importing SciPy."""
-    return hasattr(X, "tocsr")
-
-
-def check_matrix(X: Any, n_features: int | None = None, *, one_row_ok: bool = False) -> "Matrix":
-    """Return X as a C-ordered float64 array or as CSR with float64 data and sorted int32 indices.
-
-    An X of that form comes back as it is, without a copy. With `one_row_ok` a 1-D X is one row.
-
-    Examples
-    --------
-    >>> check_matrix([[1, 2], [3, 4]], n_features=2)
-    array([[1., 2.],
-           [3., 4.]])
-    >>> check_matrix([1, 2], one_row_ok=True)
-    array([[1., 2.]])
-    """
-    given: Any = X if is_sparse(X) else _numbers(X)
-    if given.ndim == 1 and one_row_ok:
-        given = given.reshape(1, -1)
-    if given.ndim != 2:
-        raise InvalidInput(f"X must be 2-D, one row per example, got {given.ndim}-D of shape {given.shape}")
-    if 0 in given.shape:
-        raise InvalidInput(f"X must have at least one row and one column, got shape {given.shape}")
-    if n_features is not None and given.shape[1] != n_features:
-        raise InvalidInput(f"X must have {n_features} features, got {given.shape[1]}")
-    return _canonical(given) if is_sparse(X) else _dense(given)
-
-
-def _numbers(X: Any) -> NDArray[Any]:
-    """X as an array of numbers; text is refused even where NumPy could read it as a number."""
-    try:
-        given = np.asarray(X)
-    except ValueError:
-        raise InvalidInput("X must be 2-D, got rows of different lengths") from None
-    if given.dtype.kind in "biuf":
-        return given
-    objects = np.asarray(X, dtype=object)
-    for place, value in np.ndenumerate(objects):
-        if not isinstance(value, numbers.Real | np.bool_):
-            raise InvalidInput(f"X must hold numbers only, got {value!r}{_at(*place)}")
-    return objects
-
-
-def _at(*place: int) -> str:
-    return f" in row {place[0]}, column {place[1]}" if len(place) == 2 else ""
-
-
-def _dense(given: NDArray[Any]) -> NDArray[np.float64]:
-    try:
-        with np.errstate(over="ignore"):
-            X = np.ascontiguousarray(given, dtype=np.float64)
-    except OverflowError:
-        raise InvalidInput("X must hold numbers that fit into 64-bit floats, got a larger one") from None
-    finite = np.isfinite(X)
-    if not finite.all():
-        row, column = np.unravel_index(finite.argmin(), X.shape)
-        raise InvalidInput(f"X must be finite, got {X[row, column]}{_at(int(row), int(column))}")
-    return X
-
-
-def _canonical(given: Any) -> "Sparse":
-    X = given.tocsr()
-    if X.dtype.kind not in "biuf" or X.nnz > np.iinfo(np.int32).max:
-        raise InvalidInput(f"X must hold fewer than 2^31 real numbers, got {X.nnz} of type {X.dtype}")
-    try:
-        X.check_format(full_check=True)
-    except ValueError as error:
-        raise InvalidInput(f"X must be a valid CSR matrix, but {error}") from None
-    parts = [(X.data, np.float64), (X.indices, np.int32), (X.indptr, np.int32)]
-    if not X.has_canonical_format or any(part.dtype != dtype for part, dtype in parts):
-        X = type(X)(tuple(part.astype(dtype) for part, dtype in parts), shape=X.shape)
-        X.sum_duplicates()  # sorts, too; on our own copy
-    if not np.isfinite(X.data).all():
-        first = int(np.isfinite(X.data).argmin())
-        row = int(np.searchsorted(X.indptr, first, side="right")) - 1
-        raise InvalidInput(f"X must be finite, got {X.data[first]}{_at(row, int(X.indices[first]))}")
-    return X  # type: ignore[no-any-return]

@@ -77,10 +77,8 @@ def synnonsep(
     choice("flip", flip, ["other", "any"])
     clean = synsep(n_samples, seed, normalize)
     chance, which = stream(seed, "synthetic noise").random((n_samples, 2)).T
-    if flip == "other":
-        replaced = (clean.y + 1 + _floor(which, N_CLASSES - 1)) % N_CLASSES
-    else:
-        replaced = _floor(which, N_CLASSES)
+    others = (clean.y + 1 + _floor(which, N_CLASSES - 1)) % N_CLASSES
+    replaced = others if flip == "other" else _floor(which, N_CLASSES)
     y = np.where(chance < noise, replaced, clean.y)
     return Dataset(clean.X, y, "synnonsep", CLASS_NAMES, clean.certificate)
 

@@ -20,28 +20,35 @@ def zeros(width: int) -> Array:
 
 
 @in_registers
-def add_products(lanes: Array, a: Array, b: Array, start: int) -> Array:
-    """Lane i gains a[start + i] * b[start + i]."""
-    stop = start + lanes.size
-    return lanes + a[start:stop] * b[start:stop]
-
-
-@in_registers
 def add_scaled(lanes: Array, scale: float, a: Array, start: int) -> Array:
     """Lane i gains scale * a[start + i]."""
     return lanes + scale * a[start : start + lanes.size]
 
 
 @in_registers
-def store(lanes: Array, out: Array, start: int) -> None:
-    """Write lane i to out[start + i]."""
-    out[start : start + lanes.size] = lanes
+def store_sum(lanes: Array, others: Array, out: Array, start: int) -> None:
+    """Write lanes[i] + others[i] to out[start + i]."""
+    out[start : start + lanes.size] = lanes + others
 
 
 @in_registers
-def total(lanes: Array) -> float:
-    """Sum the lanes: the upper half onto the lower, until one is left."""
-    while lanes.size > 1:
-        half = lanes.size // 2
-        lanes = lanes[:half] + lanes[half:]
-    return float(lanes[0])
+def zero_tile(rows: int, width: int) -> Array:
+    """`rows` times `width` lanes of 0."""
+    return np.zeros((rows, width))
+
+
+@in_registers
+def add_products(tile: Array, W: Array, k: int, x: Array, start: int) -> Array:
+    """Lane i of row r gains W[k + r, start + i] * x[start + i]."""
+    rows, width = tile.shape
+    return tile + W[k : k + rows, start : start + width] * x[start : start + width]
+
+
+@in_registers
+def store_totals(tile: Array, out: Array, k: int) -> None:
+    """Write the sum of row r to out[k + r]: the upper half of the lanes onto the lower, until one is left."""
+    rows, width = tile.shape
+    while width > 1:
+        width //= 2
+        tile = tile[:, :width] + tile[:, width:]
+    out[k : k + rows] = tile[:, 0]

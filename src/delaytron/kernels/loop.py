@@ -18,7 +18,7 @@ told: Any = slot()  # (label, y) -> what the feedback tells: right or wrong, or 
 state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
-BLOCK = 64  # rounds that one run plays before the next run does, so that runs share rows while they are cached
+BLOCK = 128  # rounds that one run plays before the next run does, so that runs share rows while they are cached
 
 
 @kernel

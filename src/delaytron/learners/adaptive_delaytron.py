@@ -1,4 +1,4 @@
-"""Adaptive Delaytron (Algorithm 2): the step shrinks as unanswered rounds add up; neither T nor the delays are known."""
+"""Adaptive Delaytron (Algorithm 2): the step shrinks as unanswered rounds add up."""
 
 from math import sqrt
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ import numpy as np
 from delaytron._jit import kernel
 from delaytron.checks import choice, exploration, flag
 from delaytron.kernels.explore import explore_greedily
+from delaytron.kernels.linear import zero_weights
 from delaytron.learners.base import DEFAULT_GAMMA, Learner
 from delaytron.learners.rule import Rule, banditron_update
 from delaytron.records import Array, Ints, Play
@@ -34,7 +35,7 @@ class State(NamedTuple):
 
 def init(n_runs: int, shape: tuple[int, int]) -> State:
     """W = 0, e = 0, eta_0 = 1."""
-    return State(np.zeros((n_runs, *shape)), np.zeros((n_runs, 3), np.int64), np.ones((n_runs, 1)))
+    return State(zero_weights(n_runs, shape), np.zeros((n_runs, 3), np.int64), np.ones((n_runs, 1)))
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from inspect import signature
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -83,7 +83,7 @@ class Learner:
 
     def predict(self, X: Any) -> Ints:
         """Return the greedy label of every row; explores nothing and changes nothing."""
-        return np.argmax(self.scores(X), axis=1)
+        return np.asarray(np.argmax(self.scores(X), axis=1), np.int64)
 
     def scores(self, X: Any) -> Array:
         """Return the scores W x of every row, as an (n, K) array."""
@@ -114,7 +114,7 @@ class Learner:
         """Take over a saved state; the exploration goes on with the draw after the last decision's."""
         self.sparse, self.state, self.ledger = sparse, state, ledger
         self._draws = stream(self.seed, "exploration")
-        self._draws.bit_generator.advance(ledger.rounds)
+        cast(np.random.PCG64, self._draws.bit_generator).advance(ledger.rounds)
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

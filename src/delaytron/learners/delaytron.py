@@ -28,7 +28,7 @@ class Delaytron(Learner):
 
     .. math::
         W \leftarrow W + \eta \sum_{s \in S_t} \tilde U^s, \qquad
-        \tilde U^s = x_s \otimes \left( \frac{1[\tilde y_s = y_s]}{P_s(\tilde y_s)} e_{\tilde y_s} - e_{\hat y_s} \right)
+        \tilde U^s = x_s \otimes \Big( \frac{1[\tilde y_s = y_s]}{P_s(\tilde y_s)} e_{\tilde y_s} - e_{\hat y_s} \Big)
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Ledger:
 
     def take_arrived(self) -> list[tuple[Play, int]]:
         """Return the answered decisions that were not applied yet, in the order of their rounds."""
-        taken = [(self.plays.pop(id), self.answers[id - 1]) for id in sorted(self.arrived)]
+        taken = [(self.plays.pop(number), self.answers[number - 1]) for number in sorted(self.arrived)]
         self.arrived.clear()
         return taken
 

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from delaytron._jit import fill, kernel, taker
 from delaytron.kernels import loop
-from delaytron.kernels.linear import add_row
+from delaytron.kernels.linear import add_row, zero_weights
 from delaytron.records import Array, Play
 
 
@@ -21,11 +19,11 @@ class LinearState(NamedTuple):
 
 def linear_state(n_runs: int, shape: tuple[int, int]) -> LinearState:
     """Start every run from W = 0."""
-    return LinearState(np.zeros((n_runs, *shape)))
+    return LinearState(zero_weights(n_runs, shape))
 
 
 @kernel
-def keep_no_clock(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: ARG001
+def keep_no_clock(state: Any, params: Any, now: int, outstanding: int) -> None:
     """Ignore the passing of rounds: most learners need no clock."""
 
 
@@ -45,7 +43,8 @@ def true_label(label: int, y: int) -> int:  # noqa: ARG001
 def banditron_update(W: Array, eta: float, past: Play, correct: bool) -> None:
     r"""Add :math:`\eta\tilde U^s`, Algorithm 1 line 9, read with x_s where the paper prints x_t.
 
-    .. math:: \tilde U^s_{r,j} = x_s(j)\left[\frac{1[\tilde y_s = y_s]\,1[\tilde y_s = r]}{P_s(r)} - 1[\hat y_s = r]\right]
+    .. math::
+        \tilde U^s_{r,j} = x_s(j)\left[\frac{1[\tilde y_s = y_s]\,1[\tilde y_s = r]}{P_s(r)} - 1[\hat y_s = r]\right]
     """
     if not correct:
         add_row(W, past.greedy, -eta, past.x)
