@@ -3,13 +3,14 @@
 All of them play Delaytron (step 1) on rounds 0..T-1: the feedback of round t is applied before round t + d_t
 predicts, d_t >= 1. ``X`` is a dense array or a SciPy CSR matrix; row t is round t.
 
-=========  ====================================================================================
-naive      what a careful user would write in NumPy in an afternoon
-tuned      about as fast as a NumPy loop gets: draws and arrival order made beforehand, no copies
-c_dense    limit.c, the best plain C loop, many runs over the same rows
-c_sparse   the same for CSR rows
-vowpal     Vowpal Wabbit's own bandit learner (no delays), as a point of orientation
-=========  ====================================================================================
+============  ====================================================================================
+naive         what a careful user would write in NumPy in an afternoon
+preallocated  the same loop after an hour with a profiler: one uniform draw a round, no new arrays
+tuned         about as fast as a NumPy loop gets: draws and arrival order made beforehand, no copies
+c_dense       limit.c, the best plain C loop, many runs over the same rows
+c_sparse      the same for CSR rows
+vowpal        Vowpal Wabbit's own bandit learner (no delays), as a point of orientation
+============  ====================================================================================
 
 ``python benchmarks/peers.py`` checks that they agree; ``python benchmarks/peers.py time`` measures them.
 """
@@ -22,7 +23,7 @@ import tempfile
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import NamedTuple
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy; a loop of small products gains nothing from more
@@ -34,11 +35,11 @@ FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC")
 
 
 class Outcome(NamedTuple):
-    """What the C loops hand back, one row for each run; ``seconds`` is the C call alone."""
+    """What the C loops hand back, one row for each run; ``seconds`` is the CPU time of the C call alone."""
 
     mistakes: np.ndarray
-    labels: np.ndarray
-    weights: np.ndarray
+    labels: np.ndarray | None
+    weights: np.ndarray | None
     seconds: float
 
 
@@ -100,6 +101,54 @@ def _naive_sparse(X, y, delays, n_classes, gamma, seed):
         mistakes += not correct
         pending.setdefault(t + int(delays[t]), []).append((idx, val, greedy, label, p[label], correct))
     return mistakes
+
+
+# ---------------------------------------------------------------------- NumPy, preallocated
+
+
+def preallocated(X, y, delays, draws, n_classes, gamma):
+    """Mistakes of the plain loop with one uniform draw a round and arrays that are made once.
+
+    This is what most people mean by a tuned NumPy loop; everything else is as plain as in ``naive``.
+    """
+    is_sparse = sparse.issparse(X)
+    T, d = X.shape
+    W, scores, p, cdf = np.zeros((n_classes, d)), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    greedys, labels, probs = np.empty(T, dtype=np.intp), np.empty(T, dtype=np.intp), np.empty(T)
+    update = _add_answer_sparse if is_sparse else _add_answer_dense
+    due = np.arange(T) + np.minimum(delays, T)
+    pending = {}
+    for t in range(T):
+        for s in pending.pop(t, ()):
+            update(W, X, s, greedys[s], labels[s], probs[s], labels[s] == y[s])
+        if is_sparse:
+            row = slice(X.indptr[t], X.indptr[t + 1])
+            np.dot(W[:, X.indices[row]], X.data[row], out=scores)
+        else:
+            np.dot(W, X[t], out=scores)
+        greedy = scores.argmax()
+        p.fill(gamma / n_classes)
+        p[greedy] += 1 - gamma
+        np.cumsum(p, out=cdf)
+        label = min(cdf.searchsorted(draws[t], side="right"), n_classes - 1)
+        greedys[t], labels[t], probs[t] = greedy, label, p[label]
+        pending.setdefault(due[t], []).append(t)
+    return int(np.count_nonzero(labels != y))
+
+
+def _add_answer_dense(W, X, s, greedy, label, prob, correct):
+    x = X[s]
+    if correct:
+        W[label] += x / prob
+    W[greedy] -= x
+
+
+def _add_answer_sparse(W, X, s, greedy, label, prob, correct):
+    row = slice(X.indptr[s], X.indptr[s + 1])
+    idx, val = X.indices[row], X.data[row]
+    if correct:
+        W[label, idx] += val / prob
+    W[greedy, idx] -= val
 
 
 # ---------------------------------------------------------------------- NumPy, tuned
@@ -244,18 +293,21 @@ def aligned(a, dtype):
     return copy
 
 
-def c_dense(X, y, delays, draws, n_classes, gamma):
-    """Play len(delays) runs over the rows of a dense array; ``delays`` and ``draws`` are (runs, T)."""
-    return _call(library().dense, [aligned(X, np.float64)], X.shape, y, delays, draws, n_classes, gamma)
+def c_dense(X, y, delays, draws, n_classes, gamma, *, keep=True):
+    """Play len(delays) runs over the rows of a dense array; ``delays`` and ``draws`` are (runs, T).
+
+    Without ``keep`` only the mistakes are handed back: labels and weights are not copied out of the loop.
+    """
+    return _call(library().dense, [aligned(X, np.float64)], X.shape, y, delays, draws, n_classes, gamma, keep)
 
 
-def c_sparse(X, y, delays, draws, n_classes, gamma):
-    """Play len(delays) runs over the rows of a CSR matrix; ``delays`` and ``draws`` are (runs, T)."""
+def c_sparse(X, y, delays, draws, n_classes, gamma, *, keep=True):
+    """Do as ``c_dense`` does, over the rows of a CSR matrix."""
     parts = [aligned(X.indptr, np.int64), aligned(X.indices, np.int32), aligned(X.data, np.float64)]
-    return _call(library().sparse, parts, X.shape, y, delays, draws, n_classes, gamma)
+    return _call(library().sparse, parts, X.shape, y, delays, draws, n_classes, gamma, keep)
 
 
-def _call(function, rows, shape, y, delays, draws, n_classes, gamma):
+def _call(function, rows, shape, y, delays, draws, n_classes, gamma, keep):
     (T, d), runs = shape, len(delays)
     if n_classes >= 1 << 16:
         raise ValueError(f"limit.c keeps labels in 16 bits: n_classes must be below 65536, got {n_classes}")
@@ -268,18 +320,18 @@ def _call(function, rows, shape, y, delays, draws, n_classes, gamma):
         aligned(draws, np.float64),
     ]
     outputs = [
-        np.zeros((runs, n_classes, d)),
-        np.zeros((runs, T), dtype=np.int32),
+        np.zeros((runs, n_classes, d)) if keep else None,
+        np.zeros((runs, T), dtype=np.int32) if keep else None,
         np.zeros(runs, dtype=np.int64),
     ]
 
     def pointers(arrays):
-        return [ctypes.c_void_p(a.ctypes.data) for a in arrays]
+        return [ctypes.c_void_p(None if a is None else a.ctypes.data) for a in arrays]
 
     sizes = [ctypes.c_int(n) for n in (T, d, n_classes, runs)]
-    begin = perf_counter()
+    begin = thread_time()
     function(*pointers(inputs), *sizes, ctypes.c_double(gamma), *pointers(outputs))
-    seconds = perf_counter() - begin
+    seconds = thread_time() - begin
     weights, labels, mistakes = outputs
     return Outcome(mistakes, labels, weights, seconds)
 
@@ -303,23 +355,9 @@ def vowpal(X, y, n_classes, seed, epsilon=0.02):
     """
     from vowpalwabbit import Workspace  # noqa: PLC0415 - only here, and only for measurements
 
-    # Unhashed, integer feature names are addresses, and cbify then learns badly or not at all: three classes
-    # with one feature each stay at chance (VW 9.11.9); hashed, they are learned at once.
-    options = f"--cbify {n_classes} --epsilon {epsilon} --random_seed {seed} --hash all --quiet"
+    options = _vowpal_options(n_classes, seed, epsilon)
     lines = _vowpal_lines(X, y)
-    learn = parse = 0.0
-    with Workspace(options) as vw:
-        for first in range(0, len(lines), 1000):
-            begin = perf_counter()
-            examples = [vw.parse(line) for line in lines[first : first + 1000]]
-            parsed = perf_counter()
-            for example in examples:
-                vw.learn(example)
-            done = perf_counter()
-            parse += parsed - begin
-            learn += done - parsed
-            for example in examples:
-                vw.finish_example(example)
+    learn, parse = _vowpal_learn(options, lines)
     with tempfile.TemporaryDirectory() as folder:
         text, binary = Path(folder) / "rows.txt", Path(folder) / "rows.cache"
         text.write_text("\n".join(lines) + "\n")
@@ -330,6 +368,37 @@ def vowpal(X, y, n_classes, seed, epsilon=0.02):
             driver = perf_counter() - begin
             error = vw.get_sum_loss() / max(vw.get_weighted_examples(), 1)
     return VowpalTimes(learn, parse + learn, driver, error)
+
+
+def vowpal_learn(X, y, n_classes, seed=0, epsilon=0.02):
+    """Seconds of the calls of ``Workspace.learn`` alone; see :func:`vowpal`."""
+    return _vowpal_learn(_vowpal_options(n_classes, seed, epsilon), _vowpal_lines(X, y))[0]
+
+
+def _vowpal_options(n_classes, seed, epsilon):
+    # Unhashed, integer feature names are addresses, and cbify then learns badly or not at all: three classes
+    # with one feature each stay at chance (VW 9.11.9); hashed, they are learned at once.
+    return f"--cbify {n_classes} --epsilon {epsilon} --random_seed {seed} --hash all --quiet"
+
+
+def _vowpal_learn(options, lines):
+    """Seconds of learning and of parsing; a thousand examples are parsed, then learned."""
+    from vowpalwabbit import Workspace  # noqa: PLC0415 - only here, and only for measurements
+
+    learn = parse = 0.0
+    with Workspace(options) as vw:
+        for first in range(0, len(lines), 1000):
+            begin = thread_time()
+            examples = [vw.parse(line) for line in lines[first : first + 1000]]
+            parsed = thread_time()
+            for example in examples:
+                vw.learn(example)
+            done = thread_time()
+            parse += parsed - begin
+            learn += done - parsed
+            for example in examples:
+                vw.finish_example(example)
+    return learn, parse
 
 
 def _vowpal_lines(X, y):
@@ -392,9 +461,10 @@ def check():
                 labels = np.empty(T, dtype=int)
                 wrong = tuned(data, y, delays[run], draws[run], n_classes, gamma, labels)
                 plain = naive(data, y, delays[run], n_classes, gamma, run)  # choice() uses one draw per round
-                if not (labels == by.labels[run]).all() or not wrong == plain == by.mistakes[run]:
-                    raise SystemExit(f"K={n_classes} d={d} run={run}: {plain=} {wrong=} C={by.mistakes[run]}")
-    print(f"naive, tuned and C agree, dense and CSR, on {len(cases)} shapes of {runs} runs")
+                once = preallocated(data, y, delays[run], draws[run], n_classes, gamma)
+                if not (labels == by.labels[run]).all() or not wrong == plain == once == by.mistakes[run]:
+                    raise SystemExit(f"K={n_classes} d={d} run={run}: {plain=} {once=} {wrong=} C={by.mistakes[run]}")
+    print(f"naive, preallocated, tuned and C agree, dense and CSR, on {len(cases)} shapes of {runs} runs")
 
 
 def measure(T=100_000, runs=20, longest=1000, gamma=0.014, n_classes=9):
@@ -412,11 +482,13 @@ def measure(T=100_000, runs=20, longest=1000, gamma=0.014, n_classes=9):
         best = min((play(data, y, delays, draws, n_classes, gamma) for _ in range(3)), key=lambda o: o.seconds)
         report(name, best.seconds, T * runs, f"error {best.mistakes.mean() / T:.4f}, best of 3")
     for name, data in (("dense", X[:short]), ("CSR", rows[:short])):
-        for kind, play, last in (("tuned", tuned, (draws[0, :short],)), ("naive", naive, ())):
-            begin = perf_counter()
-            tail = (n_classes, gamma) if last else (n_classes, gamma, 0)
-            play(data, y[:short], delays[0, :short], *last, *tail)
-            report(f"{kind} {name}", perf_counter() - begin, short, f"{short} rounds")
+        for kind, play in (("tuned", tuned), ("preallocated", preallocated), ("naive", naive)):
+            begin = thread_time()
+            if play is naive:
+                play(data, y[:short], delays[0, :short], n_classes, gamma, 0)
+            else:
+                play(data, y[:short], delays[0, :short], draws[0, :short], n_classes, gamma)
+            report(f"{kind} {name}", thread_time() - begin, short, f"{short} rounds")
     times = vowpal(rows, y, n_classes, seed=1)
     for name, seconds in zip(("learn", "parse_and_learn", "driver"), times[:3], strict=True):
         report(f"vowpal {name}", seconds, T, f"error {times.error:.4f}")

@@ -137,7 +137,7 @@ def as_stream(matrix: "Matrix", y: Ints) -> Stream:
     """Return a checked matrix and its labels as the kernels read them; nothing is copied."""
     if isinstance(matrix, np.ndarray):
         return Stream(None, None, matrix, y)
-    return Stream(matrix.indptr.astype(np.int64), matrix.indices.view(np.uint32), matrix.data, y)
+    return Stream(matrix.indptr.view(np.uint32), matrix.indices.view(np.uint32), matrix.data, y)
 
 
 def _dense_row(x: Any, n_features: int) -> Array:

@@ -1,7 +1,8 @@
-"""Pictures of results: error against rounds, log-log, a panel per learner."""
+"""Pictures of results: error against rounds, log-log, with a band over the runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -9,29 +10,33 @@ import numpy as np
 from delaytron.errors import InvalidInput
 from delaytron.results import Result
 
-COLOURS = (
-    "#0072b2",
-    "#e69f00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-    "#d55e00",
-    "#000000",
-)  # safe for the colour-blind
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")  # safe for the colour-blind
 DASHES = ("-", "--", "-.", ":")
+WIDEST = 44  # letters of a title or a label that fit into one panel
 
 
 def plot_curves(results: Sequence[Result], path: str | Path) -> None:
-    """Save a panel per learner, a curve per delay and setting, each with a band from its lowest to its highest run."""
+    """Save a picture: a column of panels per learner, each curve with a band from its lowest to its highest run.
+
+    Where settings are compared, every delay has a row of panels and every setting a colour; else the delays
+    have the colours.
+    """
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
+    varying = _varying(results)
     learners = list(dict.fromkeys(result.learner for result in results))
-    figure = Figure(figsize=(4.6 * len(learners) + 0.6, 4.2), layout="constrained")
-    panels = figure.subplots(1, len(learners), sharey=True, squeeze=False)[0]
-    for panel, learner in zip(panels, learners, strict=True):
-        _draw_panel(panel, [result for result in results if result.learner == learner])
-        panel.set_title(learner)
-    panels[0].set_ylabel("error rate of the played labels")
+    rows = list(dict.fromkeys(result.delay if varying else "" for result in results))
+    width, height = 4.2 * len(learners) + 0.6, 3.0 * len(rows) + 0.8
+    figure = Figure(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(len(rows), len(learners), sharex=True, sharey=True, squeeze=False)
+    lines: dict[str, Any] = {}
+    for result in results:
+        panel = panels[rows.index(result.delay if varying else ""), learners.index(result.learner)]
+        _draw_result(panel, result, varying, lines)
+    _dress(panels, learners, rows, "log" if any((result.error_rate > 0).any() for result in results) else "linear")
+    columns = max(1, int(11 * width) // (max(map(len, lines)) + 7))
+    figure.set_figheight(height + 0.2 * -(-sum(1 + label.count("\n") for label in lines) // columns))
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
     figure.suptitle(f"{results[0].dataset}: error so far against rounds")
     try:
         figure.savefig(path, dpi=150)
@@ -39,35 +44,38 @@ def plot_curves(results: Sequence[Result], path: str | Path) -> None:
         raise InvalidInput(f"cannot save the picture as {path}: {problem}") from None
 
 
-def _draw_panel(panel: Any, results: Iterable[Result]) -> None:
-    curves = [(result, setting, part) for result in results for setting, part in result.groups()]
-    several = len({str(setting) for _, setting, _ in curves}) > 1
-    for number, (result, setting, part) in enumerate(curves):
-        style = {
-            "color": COLOURS[number % len(COLOURS)],
-            "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
-        }
-        name = ", ".join(
-            [
-                result.delay,
-                *(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in setting.items()),
-            ]
-        )
-        _draw_curve(panel, part, label=name if several else result.delay, **style)
-    panel.set(xscale="log", yscale="log", xlabel="rounds")
-    panel.grid(visible=True, which="major", alpha=0.3)
-    panel.legend(fontsize=8, frameon=False)
+def _varying(results: Sequence[Result]) -> list[str]:
+    """Return the names of the parameters that have more than one value."""
+    settings = [setting for result in results for setting in result.parameters]
+    names = dict.fromkeys(name for setting in settings for name in setting)
+    return [name for name in names if len({setting[name] for setting in settings if name in setting}) > 1]
 
 
-def _draw_curve(panel: Any, part: Result, **style: Any) -> None:
+def _draw_result(panel: Any, result: Result, varying: Sequence[str], lines: dict[str, Any]) -> None:
+    for setting, part in result.groups():
+        label = fill(result.delay, WIDEST)
+        if varying:
+            label = ", ".join(f"{name}={setting[name]}" for name in varying if name in setting) or result.learner
+        known = [*lines, label].index(label)  # the same label has the same look in every panel
+        look = {"color": COLOURS[known % len(COLOURS)], "linestyle": DASHES[known // len(COLOURS) % len(DASHES)]}
+        line = _draw_curve(panel, part, **look)
+        lines.setdefault(label, line)
+
+
+def _draw_curve(panel: Any, part: Result, **look: Any) -> Any:
     errors = np.where(part.error_rate > 0, part.error_rate, np.nan)  # a log axis has no place for 0
     shown = ~np.isnan(errors).any(axis=0)
-    panel.plot(part.rounds[shown], errors[:, shown].mean(axis=0), linewidth=1.6, **style)
-    panel.fill_between(
-        part.rounds[shown],
-        errors[:, shown].min(axis=0),
-        errors[:, shown].max(axis=0),
-        color=style["color"],
-        alpha=0.15,
-        linewidth=0,
-    )
+    rounds, errors = part.rounds[shown], errors[:, shown]
+    panel.fill_between(rounds, errors.min(axis=0), errors.max(axis=0), color=look["color"], alpha=0.15, linewidth=0)
+    return panel.plot(rounds, errors.mean(axis=0), linewidth=1.6, **look)[0]
+
+
+def _dress(panels: Any, learners: Sequence[str], rows: Sequence[str], scale: str) -> None:
+    for (row, column), panel in np.ndenumerate(panels):
+        panel.set(xscale=scale, yscale=scale)
+        panel.grid(visible=True, which="major", alpha=0.3)
+        panel.set_title("\n".join(filter(None, [learners[column], fill(rows[row], WIDEST)])), fontsize=9)
+        if row == len(rows) - 1:
+            panel.set_xlabel("rounds")
+        if column == 0:
+            panel.set_ylabel("error of the played labels")

@@ -99,7 +99,8 @@ def score_all(W: Array, stream: Stream, scores: Array, out: Array) -> None:
     """Write the scores of every row of the stream to `out`."""
     for i in range(out.shape[0]):
         score(W, row_of(stream.indptr, stream.indices, stream.values, i), scores)
-        out[i] = scores[: out.shape[1]]
+        for k in range(out.shape[1]):
+            out[i, k] = scores[k]
 
 
 @kernel

@@ -127,7 +127,7 @@ class Learner:
         given = {"correct": correct, "label": label}
         value = given.pop(self.hears)
         if value is None or next(iter(given.values())) is not None:
-            raise InvalidInput(f"{type(self).__name__} is told feedback(id, {self.hears}=...), and nothing else")
+            raise InvalidInput(f"{type(self).__name__} is told feedback(id, {self.hears}=...), nothing else")
         if self.hears == "correct":
             return int(flag("correct", value))
         if whole("label", value, at_least=0) >= self.n_classes:

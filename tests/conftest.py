@@ -1,0 +1,28 @@
+"""Settings that all tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from delaytron._jit import Kernel
+
+REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
+if REAL_DATA.is_dir():
+    os.environ.setdefault("DELAYTRON_DATA", str(REAL_DATA))
+
+settings.register_profile(
+    "ours",
+    deadline=None,  # the first example compiles
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.load_profile("ours")
+
+
+@pytest.fixture
+def compiler_off(monkeypatch):
+    """Run every kernel as plain Python."""
+    monkeypatch.setattr(Kernel, "__call__", lambda self, *args: self.interpreted(*args))

@@ -1,0 +1,98 @@
+"""Random streams, and the ways to play one."""
+
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, csr_matrix
+
+import delaytron as dt
+from delaytron._jit import Kernel
+from delaytron.rng import stream as random_stream
+
+NEVER = 10**9
+
+
+class Story(NamedTuple):
+    """What happens in one run; its draws are those of a learner with this seed."""
+
+    X: object
+    y: np.ndarray
+    delays: np.ndarray
+    n_classes: int
+    seed: int
+
+    @property
+    def draws(self):
+        return random_stream(self.seed, "exploration").random(len(self.y))
+
+    @property
+    def dense(self):
+        return self.X if isinstance(self.X, np.ndarray) else self.X.toarray()
+
+    def rows(self):
+        return [self.X[t] if isinstance(self.X, np.ndarray) else csr_matrix(self.X)[t] for t in range(len(self.y))]
+
+
+@st.composite
+def stories(draw, sparse=None, max_rounds=60):
+    """Dense or CSR, K from 2 to 30, heavy delays, many answers that never come."""
+    seed = draw(st.integers(0, 2**32))
+    n_classes, d, T = draw(st.integers(2, 30)), draw(st.integers(1, 40)), draw(st.integers(1, max_rounds))
+    longest, missing = draw(st.sampled_from([1, 2, 7, 100])), draw(st.sampled_from([0.0, 0.4]))
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(T, d)) * (rng.random((T, d)) < draw(st.sampled_from([0.3, 1.0])))
+    delays = np.where(rng.random(T) < missing, NEVER, rng.integers(1, longest + 1, T))
+    is_sparse = draw(st.booleans()) if sparse is None else sparse
+    return Story(csr_array(X) if is_sparse else X, rng.integers(0, n_classes, T), delays, n_classes, seed)
+
+
+@contextmanager
+def interpreter():
+    """Run every kernel as plain Python."""
+    call = Kernel.__call__
+    Kernel.__call__ = lambda self, *args: self.interpreted(*args)
+    try:
+        yield
+    finally:
+        Kernel.__call__ = call
+
+
+def make(cls, story, **settings):
+    return cls(story.n_classes, story.X.shape[1], seed=story.seed, **settings)
+
+
+def play_compiled(learner, story):
+    return dt.replay(learner, story.X, story.y, story.delays, story.draws)
+
+
+def play_interpreted(learner, story):
+    with interpreter():
+        return play_compiled(learner, story)
+
+
+def play_online(learner, story, between=lambda learner, t: learner):
+    """Play through decide and feedback; `between` may replace the learner before each round."""
+    decisions, shuffle = [], np.random.default_rng(story.seed)
+    for t, x in enumerate(story.rows()):
+        learner = between(learner, t)
+        due = [s for s in range(t) if s + story.delays[s] == t]
+        for s in shuffle.permutation(due):
+            answer(learner, decisions[s], story.y[s])
+        decisions.append(learner.decide(x))
+    _, _, labels, greedy, probs = (np.array(column) for column in zip(*decisions, strict=True))
+    return dt.Run(labels, greedy, probs, labels == story.y, learner.weights), learner
+
+
+def answer(learner, decision, y):
+    if learner.hears == "label":
+        return learner.feedback(decision.id, label=int(y))
+    return learner.feedback(decision.id, correct=bool(decision.label == y))
+
+
+def same_bits(a, b):
+    """Whether two runs (or arrays) are equal to the bit."""
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return all(same_bits(x, y) for x, y in zip(a, b, strict=True))

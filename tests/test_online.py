@@ -1,0 +1,242 @@
+"""The online object: late, repeated, conflicting, unknown and malformed input."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, csr_matrix
+from streams import answer, same_bits
+
+import delaytron as dt
+from delaytron.simulate import simulate
+
+ROWS = np.random.default_rng(3).normal(size=(40, 5))
+
+
+def trained(cls=dt.Delaytron, rows=ROWS, **settings):
+    """Return a learner with some decisions open, some answered and some queued."""
+    learner = cls(4, 5, seed=11, **settings)
+    decisions = [learner.decide(row) for row in rows]
+    for decision in decisions[::3]:
+        answer(learner, decision, decision.id % 4)
+    learner.decide(rows[0])
+    answer(learner, decisions[1], 0)
+    return learner
+
+
+def everything(learner):
+    """Return all that a learner is, to compare to the bit."""
+    ledger = learner.ledger
+    plays = [(p.round, p.greedy, p.label, p.prob, p.x.values.tobytes()) for p in ledger.plays.values()]
+    state = [field.tobytes() for field in learner.state]
+    draws = json.dumps(learner._draws.bit_generator.state)
+    return state, plays, ledger.answers.tobytes(), list(ledger.arrived), ledger.answered, draws, learner.sparse
+
+
+BAD_ROWS = [
+    ([1.0, np.nan, 0, 0, 0], "x must be finite, got nan at position 1"),
+    ([1.0, 0, 0, 0, -np.inf], "x must be finite, got -inf at position 4"),
+    ([1.0, 2.0], r"x must be 1-D with 5 numbers, got shape \(2,\)"),
+    (np.ones((1, 5)), r"x must be 1-D with 5 numbers, got shape \(1, 5\)"),
+    (["a", 1, 2, 3, 4], "x must be 5 numbers"),
+    (None, "x must be"),
+    (csr_array(np.ones((2, 5))), "x must be one row, got 2"),
+    (csr_array(np.ones((1, 4))), "X must have 5 features, got 4"),
+    (csr_array([[np.inf, 0, 0, 0, 0]]), "X must be finite, got inf"),
+]
+
+
+@pytest.mark.parametrize(("x", "message"), BAD_ROWS)
+def test_a_bad_row_is_refused_and_changes_nothing(x, message):
+    learner = trained()
+    before = everything(learner)
+    with pytest.raises(dt.InvalidInput, match=message):
+        learner.decide(x)
+    assert everything(learner) == before
+
+
+BAD_FEEDBACK = [
+    ((99, True), {}, dt.UnknownDecision, "decision 99 was never issued; known are 1 to 41"),
+    ((0, True), {}, dt.UnknownDecision, "decision 0 was never issued"),
+    (("one", True), {}, dt.UnknownDecision, "decision 'one' was never issued"),
+    ((1.5, True), {}, dt.UnknownDecision, "decision 1.5 was never issued"),
+    ((None, True), {}, dt.UnknownDecision, "decision None was never issued"),
+    ((3, "yes"), {}, dt.InvalidInput, "correct must be True or False, got 'yes'"),
+    ((3, 2), {}, dt.InvalidInput, "correct must be True or False, got 2"),
+    ((3,), {}, dt.InvalidInput, r"Delaytron is told feedback\(id, correct=...\), nothing else"),
+    ((3,), {"label": 1}, dt.InvalidInput, r"Delaytron is told feedback\(id, correct=...\), nothing else"),
+    ((3, True), {"label": 1}, dt.InvalidInput, "nothing else"),
+]
+
+
+@pytest.mark.parametrize(("args", "kwargs", "error", "message"), BAD_FEEDBACK)
+def test_bad_feedback_is_refused_and_changes_nothing(args, kwargs, error, message):
+    learner = trained()
+    before = everything(learner)
+    with pytest.raises(error, match=message):
+        learner.feedback(*args, **kwargs)
+    assert everything(learner) == before
+
+
+def test_the_same_answer_twice_is_a_no_op_that_says_so():
+    learner = dt.Delaytron(3, 2, seed=0)
+    decision = learner.decide([1.0, 0.0])
+    assert learner.feedback(decision.id, correct=False) == "accepted"
+    before = everything(learner)
+    assert learner.feedback(decision.id, correct=False) == "duplicate"
+    assert everything(learner) == before
+    learner.flush()
+    before = everything(learner)
+    assert learner.feedback(decision.id, correct=False) == "duplicate"
+    assert everything(learner) == before
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_another_answer_is_a_conflict_and_changes_nothing(flushed):
+    learner = dt.Delaytron(3, 2, seed=0)
+    decision = learner.decide([1.0, 0.0])
+    learner.feedback(decision.id, correct=True)
+    if flushed:
+        learner.flush()
+    before = everything(learner)
+    with pytest.raises(dt.ConflictingFeedback, match="decision 1 was answered 1 before, now 0 came"):
+        learner.feedback(decision.id, correct=False)
+    assert everything(learner) == before
+
+
+def test_pending_counts_the_decisions_that_wait_for_an_answer():
+    learner = dt.Delaytron(3, 2, seed=0)
+    ids = [learner.decide([1.0, t]).id for t in range(5)]
+    assert (ids, learner.pending) == ([1, 2, 3, 4, 5], 5)
+    learner.feedback(ids[3], correct=True)
+    assert learner.pending == 4
+    learner.flush()
+    assert learner.pending == 4
+
+
+def test_feedback_is_applied_at_the_start_of_the_next_round_or_by_flush():
+    learner = dt.Banditron(3, 2, seed=0)
+    decision = learner.decide([1.0, 0.0])
+    learner.feedback(decision.id, correct=False)
+    assert not learner.weights.any()
+    learner.flush()
+    assert learner.weights[decision.greedy].tolist() == [-1.0, 0.0]
+
+
+def test_an_explicit_flush_is_not_a_round_for_the_clock():
+    plain, flushed = (dt.AdaptiveDelaytron(3, 5, gamma=0.3, seed=5) for _ in range(2))
+    for t, row in enumerate(ROWS):
+        for learner in (plain, flushed):
+            learner.decide(row)
+            if t % 3 == 2:
+                learner.feedback(t - 1, correct=True)
+        flushed.flush()
+        flushed.flush()
+        assert plain.state.clock.tolist() == flushed.state.clock.tolist()
+    assert plain.state.clock[1] > 4
+
+
+def test_a_perceptron_is_told_the_true_label():
+    learner = dt.Perceptron(3, 2, seed=0)
+    decision = learner.decide([1.0, 0.5])
+    assert (decision.label, decision.prob) == (0, 1.0)
+    with pytest.raises(dt.InvalidInput, match=r"Perceptron is told feedback\(id, label=...\), nothing else"):
+        learner.feedback(decision.id, correct=True)
+    with pytest.raises(dt.InvalidInput, match=r"label must be in 0..2, got 3"):
+        learner.feedback(decision.id, label=3)
+    assert learner.feedback(decision.id, label=2) == "accepted"
+    with pytest.raises(dt.ConflictingFeedback):
+        learner.feedback(decision.id, label=1)
+    learner.flush()
+    assert learner.weights.tolist() == [[-1.0, -0.5], [0.0, 0.0], [1.0, 0.5]]
+
+
+def test_the_caller_may_reuse_the_array_it_passed():
+    learner, row = dt.Banditron(3, 2, seed=0), np.array([1.0, 0.0])
+    decision = learner.decide(row)
+    row[:] = 7.0
+    learner.feedback(decision.id, correct=False)
+    learner.flush()
+    assert learner.weights[decision.greedy].tolist() == [-1.0, 0.0]
+
+
+@pytest.mark.parametrize("first", [lambda x: x, csr_matrix])
+def test_rows_of_the_other_kind_are_converted(first):
+    """The first row decides; a stream that mixes lists, arrays and CSR rows learns the same."""
+    mixed, plain = dt.Delaytron(4, 5, seed=2, gamma=0.3), dt.Delaytron(4, 5, seed=2, gamma=0.3)
+    for t, row in enumerate(ROWS):
+        kinds = (csr_matrix(row), row.tolist(), csr_array([row]), row)
+        given = first(row) if t == 0 else kinds[t % 4]
+        a, b = mixed.decide(given), plain.decide(row)
+        assert a[:4] == b[:4]
+        mixed.feedback(a.id, correct=t % 2 == 0)
+        plain.feedback(b.id, correct=t % 2 == 0)
+    np.testing.assert_allclose(mixed.weights, plain.weights, atol=1e-9)
+    np.testing.assert_allclose(mixed.scores(csr_array(ROWS)), plain.scores(ROWS.tolist()), atol=1e-9)
+
+
+def test_the_online_object_repeats_the_first_run_of_a_simulation():
+    y = np.random.default_rng(0).integers(0, 4, len(ROWS))
+    result = simulate("delaytron", (ROWS, y), delay=dt.delays.Fixed(1), seed=9, gamma=0.4)
+    learner = dt.Delaytron(4, 5, seed=9, gamma=0.4)
+    wrong = 0
+    for row, label in zip(ROWS, y, strict=True):
+        decision = learner.decide(row)
+        wrong += decision.label != label
+        learner.feedback(decision.id, correct=decision.label == label)
+    assert result.mistakes[0, -1, 0] == wrong
+
+
+BAD_SETTINGS = [
+    ({"gamma": 0}, r"gamma must be in \(0, 1\], got 0"),
+    ({"gamma": 1.3}, r"gamma must be in \(0, 1\], got 1.3"),
+    ({"gamma": float("nan")}, "gamma must be a finite number, got nan"),
+    ({"gamma": "big"}, "gamma must be a finite number, got 'big'"),
+    ({"eta": 0.0}, "eta must be above 0, got 0.0"),
+    ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+    ({"n_classes": 1}, "n_classes must be a whole number of at least 2, got 1"),
+    ({"n_features": 0}, "n_features must be a whole number of at least 1, got 0"),
+    ({"n_features": 2.5}, "n_features must be a whole number of at least 1, got 2.5"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), BAD_SETTINGS)
+def test_a_constructor_says_what_is_allowed(settings, message):
+    with pytest.raises(dt.InvalidInput, match=message):
+        dt.Delaytron(**{"n_classes": 3, "n_features": 2} | settings)
+
+
+def test_adaptive_delaytron_checks_its_words():
+    with pytest.raises(dt.InvalidInput, match="tracker must be one of cumulative, instant; got 'other'"):
+        dt.AdaptiveDelaytron(3, 2, tracker="other")
+    with pytest.raises(dt.InvalidInput, match="restart must be True or False, got 'no'"):
+        dt.AdaptiveDelaytron(3, 2, restart="no")
+
+
+def test_errors_are_the_standard_kinds_too():
+    assert issubclass(dt.InvalidInput, ValueError)
+    assert issubclass(dt.UnknownDecision, KeyError)
+    assert all(issubclass(e, dt.DelaytronError) for e in (dt.InvalidInput, dt.UnknownDecision, dt.ConflictingFeedback))
+
+
+def test_two_learners_without_a_seed_explore_differently():
+    one, two = dt.Delaytron(2, 1, gamma=1.0), dt.Delaytron(2, 1, gamma=1.0)
+    assert [one.decide([1.0]).label for _ in range(64)] != [two.decide([1.0]).label for _ in range(64)]
+
+
+def test_weights_are_a_copy():
+    learner = trained()
+    learner.weights[:] = 7.0
+    assert not (learner.weights == 7.0).any()
+
+
+@pytest.mark.parametrize("X", [ROWS[:, :3], np.full((2, 5), np.nan), [["a"] * 5], np.zeros((0, 5))])
+def test_predict_refuses_what_decide_refuses(X):
+    with pytest.raises(dt.InvalidInput):
+        trained().predict(X)
+
+
+def test_a_learner_prints_how_to_make_it():
+    learner = dt.AdaptiveDelaytron(3, 2, gamma=0.25, seed=4)
+    assert same_bits(eval(repr(learner), {"AdaptiveDelaytron": dt.AdaptiveDelaytron}).weights, learner.weights)
+    assert "gamma=0.25" in repr(learner)
