@@ -1,7 +1,9 @@
-# Everything a newcomer needs: `make demo`, `make test`, `make bench`. Each sets up what it uses first.
+# Everything a newcomer needs: `make demo`, `make test`, `make bench`. Each first sets up what it uses.
 PYTHON ?= python3
 BIN := .venv/bin
-UV := $(BIN)/uv pip
+PIP := $(BIN)/uv pip
+COMPILE := $(PIP) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+DELAYTRON := $(BIN)/delaytron
 
 .PHONY: setup demo test bench lock clean
 
@@ -9,17 +11,34 @@ setup: .venv/ready
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check uv
-	$(UV) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
-	$(UV) install --quiet --python $(BIN)/python --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(PIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	$(PIP) install --quiet --python $(BIN)/python --no-deps --editable .
 	touch $@
 
-lock: setup
-	$(UV) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	    --group dev pyproject.toml -o requirements/dev.txt
-	$(UV) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	    --group dev --group bench pyproject.toml -o requirements/bench.txt
+.venv/bench: .venv/ready requirements/bench.txt
+	$(PIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/bench.txt
+	touch $@
+
+# A small version of the paper's experiment: three learners, delays up to 1, 100, 1000 and 5000, ten runs each.
+demo: .venv/ready
+	$(DELAYTRON) run banditron delaytron adaptive_delaytron --data synsep --delay 1,100,1000,5000 \
+	    --gamma 0.03125 --rounds 1000000 --runs 10 --output results/demo
+
+test: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest --numprocesses 2 --cov --cov-report term
+
+bench: .venv/bench
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/footprint.py
+
+lock: .venv/ready
+	$(COMPILE) --group dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --group dev --group bench pyproject.toml -o requirements/bench.txt
 
 clean:
-	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache results
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage results
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

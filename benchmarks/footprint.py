@@ -28,9 +28,9 @@ def make_data(n_rows=N_ROWS):
     y = rng.integers(N_CLASSES, size=n_rows)
     means = rng.normal(size=(N_CLASSES, N_FEATURES))
     X = np.empty((n_rows, N_FEATURES))
-    for row, label in zip(X, y, strict=True):
-        rng.standard_normal(out=row)
-        row += means[label]
+    for i in range(n_rows):
+        rng.standard_normal(out=X[i])
+        X[i] += means[y[i]]
     return X, y
 
 

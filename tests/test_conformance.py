@@ -3,12 +3,12 @@
 import inspect
 
 import numpy as np
-import paper
 import pytest
 from hypothesis import given
-from streams import interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
 
 import delaytron as dt
+import paper
+from streams import interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
 
 SETTINGS = {
     "banditron": [{"gamma": 0.3}],
@@ -21,7 +21,9 @@ SETTINGS = {
     ],
     "perceptron": [{}],
 }
-CASES = [pytest.param(name, setting, id=f"{name}-{i}") for name in dt.LEARNERS for i, setting in enumerate(SETTINGS[name])]
+CASES = [
+    pytest.param(name, setting, id=f"{name}-{i}") for name in dt.LEARNERS for i, setting in enumerate(SETTINGS[name])
+]
 every_learner = pytest.mark.parametrize(("name", "setting"), CASES)
 
 

@@ -66,7 +66,7 @@ def test_a_model_survives_pickling(model):
 
 @given(models.filter(lambda model: "Trace" not in repr(model)))
 def test_a_model_prints_as_the_call_that_makes_it(model):
-    assert eval(repr(model)) == model  # noqa: S307
+    assert eval(repr(model)) == model
 
 
 def test_numpy_numbers_are_kept_as_plain_ones():

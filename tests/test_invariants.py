@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from streams import interpreter, make, play_compiled, same_bits, stories
 
 import delaytron as dt
 from delaytron.kernels.linear import weight_shape
 from delaytron.learners.rule import banditron_update
 from delaytron.records import Play, Row
+from streams import interpreter, make, play_compiled, same_bits, stories
 
 GRID = list(itertools.product((2, 3, 9), (0.05, 0.3, 0.49, 1.0)))
 

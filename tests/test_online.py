@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
-from streams import answer, same_bits
 
 import delaytron as dt
 from delaytron.simulate import simulate
+from streams import answer, same_bits
 
 ROWS = np.random.default_rng(3).normal(size=(40, 5))
 

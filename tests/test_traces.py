@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from streams import interpreter
 
 import delaytron as dt
+from streams import interpreter
 
 REFERENCE = Path(__file__).parent / "reference"
 DELAYTRON = json.loads((REFERENCE / "delaytron_traces.json").read_text())

@@ -1,8 +1,7 @@
 """The command line: parse, one call, print."""
 
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain, product
@@ -54,9 +53,7 @@ def _stop(message: str, code: int) -> None:
     raise typer.Exit(code)
 
 
-app = typer.Typer(
-    cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"max_content_width": 120}
-)
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def main() -> None:
@@ -80,7 +77,9 @@ Runs = Annotated[int, typer.Option(help="Runs of every setting.")]
 Rounds = Annotated[int, typer.Option(help="Rounds of every run.")]
 Seed = Annotated[int, typer.Option(help="Fixes rows, delays and draws of the runs; the data set stays the same.")]
 Samples = Annotated[int | None, typer.Option(help="Rows of a synthetic data set.", show_default="100000")]
-Sampling = Annotated[str, typer.Option(help="When rounds exceed the rows: drawn with replacement, or epochs.")]
+Sampling = Annotated[
+    str, typer.Option(metavar="replacement|epochs", help="How rows are drawn when rounds exceed them.")
+]
 Threads = Annotated[int | None, typer.Option(help="Runs played at the same time.", show_default="all cores")]
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; A,B tries both. Repeatable.")
@@ -164,8 +163,10 @@ class _Job:
 
 def _plan(names: Sequence[str], delay_texts: Sequence[str], parameters: Mapping[str, Any]) -> list[_Job]:
     takes = {name: parameter_names(LEARNERS[_known("learner", name, LEARNERS)]) for name in names}
-    for parameter in parameters.keys() - {"gamma"}:  # gamma has a default, so it is there for all
-        _known(f"a parameter of {', '.join(takes)}", parameter, list(dict.fromkeys(chain(*takes.values()))))
+    taken = list(dict.fromkeys(chain(*takes.values())))
+    for parameter in parameters:
+        if parameter != "gamma":  # it has a default, so it is there whether a learner takes it or not
+            _known(f"a parameter of {', '.join(takes)}", parameter, taken)
     jobs = [
         _Job(name, delay, {p: values for p, values in parameters.items() if p in own})
         for name, own in takes.items()
@@ -179,31 +180,13 @@ def _plan(names: Sequence[str], delay_texts: Sequence[str], parameters: Mapping[
 def _play(jobs: Sequence[_Job], data: datasets.Dataset, shared: dict[str, Any]) -> tables.Report:
     played = []
     n_settings = sum(prod(map(len, job.grid.values())) for job in jobs)
-    with _progress(shared["rounds"] * shared["runs"] * n_settings) as advance:
+    with tables.progress_bar(shared["rounds"] * shared["runs"] * n_settings) as advance:
         for job in jobs:
             simulate(job.learner, data, rounds=1)  # compiles, so that the clock below sees no compiler
             start = perf_counter()
             result = simulate(job.learner, data, delay=job.delay, progress=advance, **shared, **job.grid)
             played.append(tables.Played(result, job.delay, perf_counter() - start))
     return tables.Report(played, shared["seed"], shared["sampling"])
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], object] | None]:
-    """Show a bar on stderr while the block runs, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich import progress  # noqa: PLC0415 - slow to import
-
-    class Speed(progress.ProgressColumn):
-        def render(self, task: progress.Task) -> str:
-            return f"{tables.compact(task.speed)} rounds/s" if task.speed else "compiling"
-
-    columns = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeRemainingColumn(), Speed())
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda rounds: bar.advance(task, rounds)
 
 
 def _load(name: str, samples: int | None) -> datasets.Dataset:
@@ -217,7 +200,8 @@ def _known(kind: str, name: str, allowed: Collection[str]) -> str:
         return name
     close = get_close_matches(name, allowed, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    raise InvalidInput(f"{kind} must be one of {', '.join(allowed) or '(it has none)'}; got {name!r}{hint}")
+    rule = f"must be one of {', '.join(allowed)}" if allowed else "cannot be set, there is none"
+    raise InvalidInput(f"{kind} {rule}; got {name!r}{hint}")
 
 
 def _split_delays(texts: Sequence[str]) -> list[str]:

@@ -43,8 +43,9 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     matrix = as_matrix_of(matrix, learner.n_features, twin.sparse)
     T = matrix.shape[0]
     labels = _whole_numbers("y", y, T, 0, learner.n_classes - 1)
-    starts, arrivals, _ = schedule(_whole_numbers("delays", delays, T, 1, None))
-    worlds = Worlds(np.arange(T, dtype=np.uint32)[None], _uniform(draws, T)[None], starts[None], arrivals[None])
+    starts, arrivals = np.empty((1, T + 1), np.uint32), np.zeros((1, T), np.uint32)
+    schedule(_whole_numbers("delays", delays, T, 1, None), starts[0], arrivals[0])
+    worlds = Worlds(np.arange(T, dtype=np.uint32)[None], _uniform(draws, T)[None], starts, arrivals)
     log = empty_log(1, longest=T)
     before = (twin.ledger.rounds, twin.pending)
     stream = as_stream(matrix, labels)

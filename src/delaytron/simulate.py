@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import signature
 from itertools import product
 from typing import Any
 
@@ -11,13 +12,13 @@ from delaytron.checks import choice, whole
 from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay, as_delay
 from delaytron.errors import InvalidInput
-from delaytron.kernels.linear import padded, weight_shape
+from delaytron.kernels.linear import weight_shape
 from delaytron.learners import LEARNERS, Learner
+from delaytron.learners.base import new_scratch
 from delaytron.matrices import as_stream
-from delaytron.records import Ints, Rounds, Stream
+from delaytron.records import Ints, Worlds
 from delaytron.results import Result
-from delaytron.rng import stream
-from delaytron.worlds import BYTES_PER_ROUND, checkpoints, choose_rows, empty_log, make_world, stack
+from delaytron.worlds import BYTES_PER_ROUND, checkpoints, empty_log, make_worlds
 
 BATCH_BYTES = 64 * 2**20  # what the runs that one thread plays together may take
 BATCH_RUNS = 32
@@ -69,9 +70,9 @@ def simulate(
     True
     """
     dataset = as_dataset(data)
-    cls = _learner_class(learner)
-    grid = [dict(zip(parameters, values, strict=True)) for values in product(*map(_as_list, parameters.values()))]
-    learners = [_make(cls, dataset, settings) for settings in grid]
+    cls = learner_class(learner)
+    grid = _grid(cls, parameters)
+    learners = [cls(dataset.n_classes, dataset.n_features, seed=0, **settings) for settings in grid]
     n_rounds = dataset.n_rows if rounds is None else whole("rounds", rounds, at_least=1)
     choice("sampling", sampling, ("replacement", "epochs"))
     plan = _Plan(dataset, as_delay(delay), n_rounds, whole("seed", seed, at_least=0), sampling, progress)
@@ -82,34 +83,61 @@ def simulate(
         learner=cls.rule.name,
         dataset=dataset.name,
         delay=repr(plan.delay),
-        rounds=plan.checkpoints,
+        rounds=checkpoints(n_rounds),
         parameters=[grid[jobs[j][1]] for j in order],
         run=np.array([jobs[j][0] for j in order]),
         mistakes=mistakes[order],
     )
 
 
+def learner_class(learner: str | type[Learner]) -> type[Learner]:
+    """Return the class that a name in the registry stands for."""
+    if isinstance(learner, type) and issubclass(learner, Learner):
+        return learner
+    return LEARNERS[choice("learner", learner, LEARNERS)]
+
+
+def parameter_names(cls: type[Learner]) -> list[str]:
+    """Return the names of a learner's own parameters.
+
+    Examples
+    --------
+    >>> parameter_names(LEARNERS["delaytron"])
+    ['gamma', 'eta']
+    """
+    return [name for name in signature(cls).parameters if name not in ("n_classes", "n_features", "seed")]
+
+
+def _grid(cls: type[Learner], parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return every combination of the list-valued parameters."""
+    known = parameter_names(cls)
+    for name in parameters:
+        if name not in known:
+            raise InvalidInput(f"{cls.rule.name} takes {', '.join(known) or 'no parameters'}; got {name}")
+    values = [list(v) if isinstance(v, list | tuple | np.ndarray) else [v] for v in parameters.values()]
+    for name, several in zip(parameters, values, strict=True):
+        if not several:
+            raise InvalidInput(f"{name} must have at least one value, got []")
+    return [dict(zip(parameters, combination, strict=True)) for combination in product(*values)]
+
+
 @dataclass(frozen=True)
 class _Plan:
     """What all batches of a simulation share."""
 
-    dataset: Dataset
+    data: Dataset
     delay: Delay
     n_rounds: int
     seed: int
     sampling: str
     progress: Progress | None
 
-    @property
-    def checkpoints(self) -> Ints:
-        return checkpoints(self.n_rounds)
+    def worlds(self, runs: list[int]) -> tuple[Worlds, int]:
+        return make_worlds(runs, self.data.n_rows, self.n_rounds, self.delay, self.seed, self.sampling)
 
     @property
-    def stream(self) -> Stream:
-        return as_stream(self.dataset.X, self.dataset.y)
-
-    def rows(self, run: int) -> Rounds:
-        return choose_rows(self.dataset.n_rows, self.n_rounds, self.sampling, stream(self.seed, "rows", run))
+    def weight_shape(self) -> tuple[int, int]:
+        return weight_shape(self.data.n_classes, self.data.n_features, self.data.sparse)
 
 
 Job = tuple[int, int]  # run, and entry of the parameter grid
@@ -119,19 +147,19 @@ def _play_all(plan: _Plan, learners: list[Learner], jobs: list[Job], n_jobs: int
     from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
 
     threads = cpu_count() if n_jobs is None else whole("n_jobs", n_jobs, at_least=1)
-    shape = weight_shape(plan.dataset.n_classes, plan.dataset.n_features, plan.dataset.sparse)
-    batches = list(_batches(jobs, plan.n_rounds, 8 * shape[0] * shape[1], threads))
+    batches = _batches(plan, jobs, threads)
     played = Parallel(threads, prefer="threads")(delayed(_play)(plan, learners, batch) for batch in batches)
     return np.concatenate(played)
 
 
-def _batches(jobs: list[Job], n_rounds: int, state_bytes: int, threads: int) -> Iterator[list[Job]]:
+def _batches(plan: _Plan, jobs: list[Job], threads: int) -> Iterator[list[Job]]:
     """Cut the jobs into batches that fit the memory, keep every thread busy and have runs side by side."""
     most = min(BATCH_RUNS, -(-len(jobs) // threads))
+    state_bytes = 8 * plan.weight_shape[0] * plan.weight_shape[1]
     batch: list[Job] = []
     for job in jobs:
         worlds = len({run for run, _ in [*batch, job]})
-        size = worlds * n_rounds * BYTES_PER_ROUND + (len(batch) + 1) * state_bytes
+        size = worlds * plan.n_rounds * BYTES_PER_ROUND + (len(batch) + 1) * state_bytes
         if batch and (len(batch) >= most or size > BATCH_BYTES):
             yield batch
             batch = []
@@ -141,49 +169,18 @@ def _batches(jobs: list[Job], n_rounds: int, state_bytes: int, threads: int) -> 
 
 def _play(plan: _Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
     """Play one batch; return the mistakes of every run at every checkpoint, of played and of greedy labels."""
-    first = learners[0]
+    rule, scratch = learners[0].rule, new_scratch(plan.data.n_classes)
+    stream = as_stream(plan.data.X, plan.data.y)
     runs = sorted({run for run, _ in jobs})
-    made = [make_world(plan.rows(run), plan.delay, plan.n_rounds, plan.seed, run) for run in runs]
-    worlds, longest = stack(made)
-    del made
+    worlds, longest = plan.worlds(runs)
     world_of = np.searchsorted(runs, [run for run, _ in jobs])
-    log = empty_log(len(jobs), longest)
-    shape = weight_shape(first.n_classes, first.n_features, plan.dataset.sparse)
-    states = first.rule.init(len(jobs), shape)
-    columns = zip(*(learners[entry].params for _, entry in jobs), strict=True)
-    params = type(first.params)(*(np.array(column) for column in columns))
-    scratch = (np.empty(padded(first.n_classes)), np.empty(first.n_classes))
+    log, states = empty_log(len(jobs), longest), rule.init(len(jobs), plan.weight_shape)
+    params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
     noted, begin = [], 0
-    for end in plan.checkpoints.tolist():
-        first.rule.play(plan.stream, worlds, world_of, log, states, params, scratch, (0, 0), (begin, end))
+    for end in checkpoints(plan.n_rounds).tolist():
+        rule.play(stream, worlds, world_of, log, states, params, scratch, (0, 0), (begin, end))
         noted.append(log.mistakes.copy())
         if plan.progress is not None:
             plan.progress((end - begin) * len(jobs))
         begin = end
     return np.stack(noted, axis=1)
-
-
-def _learner_class(learner: str | type[Learner]) -> type[Learner]:
-    if isinstance(learner, type) and issubclass(learner, Learner):
-        return learner
-    return LEARNERS[choice("learner", learner, LEARNERS)]
-
-
-def _make(cls: type[Learner], data: Dataset, settings: dict[str, Any]) -> Learner:
-    try:
-        return cls(data.n_classes, data.n_features, seed=0, **settings)
-    except TypeError:
-        raise InvalidInput(
-            f"{cls.rule.name} takes {', '.join(parameter_names(cls))}; got {', '.join(settings)}"
-        ) from None
-
-
-def parameter_names(cls: type[Learner]) -> list[str]:
-    """Return the names of a learner's own parameters."""
-    from inspect import signature  # noqa: PLC0415
-
-    return [name for name in signature(cls).parameters if name not in ("n_classes", "n_features", "seed")]
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple | np.ndarray) else [value]

@@ -1,14 +1,18 @@
 """What the command line shows and writes: results and registries as rows, tables and files."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import getdoc, signature
 from math import isnan
+from os import W_OK, access
 from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -16,6 +20,7 @@ from delaytron.datasets import DATASETS
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
 from delaytron.results import Result, mean_of
+from delaytron.simulate import Progress
 
 PICTURES = (".png", ".pdf", ".svg")
 LAST_COLUMNS = ("run", "round", "error_rate", "greedy_error_rate")
@@ -40,11 +45,6 @@ class Report:
     played: Sequence[Played]
     seed: int
     sampling: str
-
-    @property
-    def results(self) -> list[Result]:
-        """The bare results."""
-        return [played.result for played in self.played]
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -109,7 +109,7 @@ def _numbers(row: Row, best: bool, compared: bool) -> list[str]:
         f"{row['error']:.4f}{margin}" + ("*" if best else " " * compared),
         f"{row['greedy_error']:.4f}",
         str(row["runs"]),
-        f"{row['rounds']:,}",
+        _exact(row["rounds"]),
         compact(row["rounds_per_second"]),
     ]
 
@@ -148,13 +148,7 @@ def registry_table(rows: Sequence[Row]) -> Table:
 
 
 def as_json(rows: Sequence[Row]) -> str:
-    r"""Return rows as one indented JSON document.
-
-    Examples
-    --------
-    >>> as_json([{"error": 0.5}])
-    '[\n  {\n    "error": 0.5\n  }\n]'
-    """
+    """Return rows as one indented JSON document."""
     import msgspec  # noqa: PLC0415 - only where used
 
     return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
@@ -170,7 +164,7 @@ def write_csv(report: Report, path: Path) -> None:
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow import csv  # noqa: PLC0415
 
-    table = pa.concat_tables([result.to_table() for result in report.results], promote_options="permissive")
+    table = pa.concat_tables([played.result.to_table() for played in report.played], promote_options="permissive")
     first = [name for name in table.column_names if name not in LAST_COLUMNS]
     csv.write_csv(table.select([*first, *LAST_COLUMNS]), path)
 
@@ -179,19 +173,35 @@ def write_picture(report: Report, path: Path) -> None:
     """Draw the error curves."""
     from delaytron.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
 
-    plot_curves(report.results, path)
+    plot_curves([played.result for played in report.played], path)
 
 
 def check_target(path: Path, picture: bool) -> None:
     """Refuse, before any work is done, a file that could not be written after it."""
-    from os import W_OK, access  # noqa: PLC0415
-
     if picture and path.suffix.lower() not in PICTURES:
         raise InvalidInput(f"a picture must end in {', '.join(PICTURES)}; got {str(path)!r}")
     if not path.parent.is_dir():
         raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
     if path.is_dir() or not access(path if path.exists() else path.parent, W_OK):
         raise InvalidInput(f"cannot write {str(path)!r}: {'it is a folder' if path.is_dir() else 'no permission'}")
+
+
+@contextmanager
+def progress_bar(total: int) -> Iterator[Progress | None]:
+    """Show a bar on stderr while the block runs, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress  # noqa: PLC0415 - slow to import
+
+    class Speed(progress.ProgressColumn):
+        def render(self, task: progress.Task) -> str:
+            return f"{compact(task.speed)} rounds/s" if task.speed else "compiling"
+
+    columns = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeRemainingColumn(), Speed())
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda rounds: bar.advance(task, rounds)
 
 
 def compact(number: float) -> str:
@@ -206,6 +216,13 @@ def compact(number: float) -> str:
         if number >= size:
             return f"{number / size:#.3g}".rstrip(".") + letter
     return f"{number:.0f}"
+
+
+def _exact(count: int) -> str:
+    for size, letter in ((10**6, "M"), (10**3, "k")):
+        if count % size == 0:
+            return f"{count // size}{letter}"
+    return f"{count:,}"
 
 
 def _table(*columns: str, caption: str = "") -> Table:

@@ -6,29 +6,26 @@ import numpy as np
 
 from delaytron.delays import Delay
 from delaytron.kernels.arrivals import schedule
-from delaytron.records import Array, Ints, Log, Rounds, Worlds
+from delaytron.records import Ints, Log, Rounds, Worlds
 from delaytron.rng import stream
 
 BYTES_PER_ROUND = 28  # of one world: 20 that stay, and 8 for the delays while they are sorted
 
 
-def make_world(
-    rows: Rounds, delay: Delay, n_rounds: int, seed: int, run: int
-) -> tuple[Rounds, Array, Rounds, Rounds, int]:
-    """Return the arrays of one world (see `Worlds`) and the longest delay that is delivered in it."""
-    draws = stream(seed, "exploration", run).random(n_rounds)
-    starts, arrivals, longest = schedule(delay.sample(n_rounds, stream(seed, "delays", run)))
-    return rows, draws, starts, arrivals, longest
-
-
-def stack(worlds: Sequence[tuple[Rounds, Array, Rounds, Rounds, int]]) -> tuple[Worlds, int]:
-    """Stack worlds for the loop; also return the longest delay that is delivered in any of them."""
-    columns = list(zip(*worlds, strict=True))
-    return Worlds(*(_stacked(column) for column in columns[:4])), max(columns[4])  # type: ignore[arg-type]
-
-
-def _stacked(column: Sequence[Array]) -> Array:
-    return column[0][None] if len(column) == 1 else np.stack(column)
+def make_worlds(
+    runs: Sequence[int], n_rows: int, n_rounds: int, delay: Delay, seed: int, sampling: str
+) -> tuple[Worlds, int]:
+    """Return the worlds of these runs, and the longest delay that is delivered in any of them."""
+    shape = (len(runs), n_rounds)
+    starts = np.empty((len(runs), n_rounds + 1), np.uint32)
+    worlds = Worlds(np.empty(shape, np.uint32), np.empty(shape), starts, np.zeros(shape, np.uint32))
+    longest = 0
+    for w, run in enumerate(runs):
+        worlds.rows[w] = choose_rows(n_rows, n_rounds, sampling, stream(seed, "rows", run))
+        stream(seed, "exploration", run).random(out=worlds.draws[w])
+        delays = delay.sample(n_rounds, stream(seed, "delays", run))
+        longest = max(longest, schedule(delays, worlds.starts[w], worlds.arrivals[w]))
+    return worlds, longest
 
 
 def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Generator) -> Rounds:

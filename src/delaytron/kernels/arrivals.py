@@ -1,7 +1,5 @@
 """When feedback arrives: the rounds sorted by the round in which their answer is delivered."""
 
-import numpy as np
-
 from delaytron._jit import fill, kernel
 from delaytron.records import Ints, Rounds
 
@@ -34,15 +32,16 @@ def sort_arrivals(delays: Ints, starts: Rounds, arrivals: Rounds) -> int:
 _sort_arrivals = fill(sort_arrivals, "sort_arrivals")
 
 
-def schedule(delays: Ints) -> tuple[Rounds, Rounds, int]:
-    """Return when each answer arrives as `(starts, arrivals, longest delay delivered)`.
+def schedule(delays: Ints, starts: Rounds, arrivals: Rounds) -> int:
+    """Write when each answer arrives to `starts` and `arrivals`; return the longest delay that is delivered.
 
     Examples
     --------
-    >>> starts, arrivals, longest = schedule(np.array([1, 3, 1, 2, 2, 1, 4, 1]))
-    >>> [(t + 1, (arrivals[starts[t] : starts[t + 1]] + 1).tolist()) for t in range(8) if starts[t] < starts[t + 1]]
-    [(2, [1]), (4, [3]), (5, [2]), (6, [4]), (7, [5, 6])]
+    >>> import numpy as np
+    >>> starts, arrivals = np.empty(9, np.uint32), np.zeros(8, np.uint32)
+    >>> schedule(np.array([1, 3, 1, 2, 2, 1, 4, 1]), starts, arrivals)
+    3
+    >>> [(arrivals[starts[t] : starts[t + 1]] + 1).tolist() for t in range(8)]
+    [[], [1], [], [3], [2], [4], [5, 6], []]
     """
-    starts = np.zeros(delays.size + 1, np.uint32)
-    arrivals = np.zeros(delays.size, np.uint32)
-    return starts, arrivals, int(_sort_arrivals(delays, starts, arrivals))
+    return int(_sort_arrivals(delays, starts, arrivals))

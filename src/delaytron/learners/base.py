@@ -23,6 +23,11 @@ NO_LABELS = np.empty(0, np.int64)
 _score_all = fill(score_all, "score_all")
 
 
+def new_scratch(n_classes: int) -> tuple[Array, Array]:
+    """Return room for the scores and the probabilities of one round."""
+    return np.empty(padded(n_classes)), np.empty(n_classes)
+
+
 class Learner:
     """A learner that decides, and is told later (or never) what came of it.
 
@@ -41,7 +46,7 @@ class Learner:
         self.params = params
         self.ledger = Ledger()
         self._draws = stream(self.seed, "exploration")
-        self.scratch = (np.empty(padded(self.n_classes)), np.empty(self.n_classes))
+        self.scratch = new_scratch(self.n_classes)
         self.settle(sparse=False)
 
     def decide(self, x: Any) -> Decision:

@@ -1,0 +1,283 @@
+"""The command line: the same numbers as the library, readable help, one clear line when something is wrong."""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+from pyarrow import csv
+from typer.testing import CliRunner
+
+import delaytron as dt
+from delaytron import cli
+
+SMALL = ["--samples", "500", "--rounds", "800", "--runs", "2"]
+HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "sklearn", "joblib", "msgspec")
+
+
+def delaytron(*args, columns=120):
+    return CliRunner().invoke(cli.app, list(map(str, args)), env={"COLUMNS": str(columns)}, prog_name="delaytron")
+
+
+def output_of(*args, **options):
+    result = delaytron(*args, **options)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+def rows_of(*args):
+    return json.loads(output_of("run", *args, *SMALL, "--json"))
+
+
+def play(learner, delay, **parameters):
+    data = dt.datasets.load("synsep", n_samples=500)
+    return dt.simulate(learner, data, delay=delay, rounds=800, runs=2, **parameters)
+
+
+def examples(*command):
+    help_text = output_of(*command, "--help", columns=80)
+    lines = help_text.partition("Examples")[2].splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.strip().startswith("delaytron ")]
+
+
+class TestRun:
+    def test_json_holds_exactly_the_numbers_of_the_library(self):
+        (row,) = rows_of("delaytron", "--delay", "50", "--gamma", "0.1", "--seed", "3")
+        expected = play("delaytron", 50, gamma=0.1, seed=3)
+        assert row["final_errors"] == expected.final_error.tolist()
+        assert row["final_greedy_errors"] == expected.greedy_error.tolist()
+        assert row["error"] == dt.results.mean_of(expected.final_error).value
+        assert row["error_margin"] == dt.results.mean_of(expected.final_error).margin
+        assert (row["learner"], row["dataset"], row["delay"]) == ("delaytron", "synsep", "Uniform(D=50)")
+        assert (row["rounds"], row["runs"], row["seed"], row["sampling"]) == (800, 2, 3, "replacement")
+        assert row["versions"]["delaytron"] == dt.__version__
+        assert row["best"]
+        assert row["rounds_per_second"] > 0
+
+    def test_every_learner_meets_every_delay_and_gamma(self):
+        rows = rows_of("banditron", "perceptron", "--delay", "1,30", "--delay", "fixed:7", "--gamma", "0.1,0.3")
+        assert [(row["learner"], row["delay"], row["parameters"].get("gamma")) for row in rows] == [
+            *(("banditron", d, g) for d in ("Uniform(D=1)", "Uniform(D=30)", "Fixed(d=7)") for g in (0.1, 0.3)),
+            *(("perceptron", d, None) for d in ("Uniform(D=1)", "Uniform(D=30)", "Fixed(d=7)")),
+        ]
+        expected = play("banditron", "fixed:7", gamma=[0.1, 0.3])
+        assert [rows[4]["final_errors"], rows[5]["final_errors"]] == expected.final_error.reshape(2, 2).tolist()
+        assert sum(row["best"] for row in rows) == 6
+
+    def test_a_delay_with_a_comma_stays_whole(self):
+        rows = rows_of("--delay", "lognormal:20,1.5+missing:0.2", "--delay", "3,4")
+        assert [row["delay"] for row in rows] == [
+            "WithMissing(model=LogNormal(median=20.0, sigma=1.5), rate=0.2)",
+            "Uniform(D=3)",
+            "Uniform(D=4)",
+        ]
+
+    def test_set_makes_a_grid_for_the_learners_that_take_it(self):
+        flags = ["--set", "tracker=cumulative,instant", "--set", "restart=true", "--gamma", "0.1", "--delay", "20"]
+        rows = rows_of("delaytron", "adaptive_delaytron", *flags)
+        assert [row["parameters"] for row in rows] == [
+            {"gamma": 0.1},
+            {"gamma": 0.1, "tracker": "cumulative", "restart": True},
+            {"gamma": 0.1, "tracker": "instant", "restart": True},
+        ]
+        assert (
+            rows[2]["final_errors"]
+            == play("adaptive_delaytron", 20, gamma=0.1, tracker="instant", restart=True).final_error.tolist()
+        )
+
+    def test_set_wins_over_the_default_gamma(self):
+        assert [row["parameters"]["gamma"] for row in rows_of("--set", "gamma=0.2", "--set", "gamma=0.4")] == [0.2, 0.4]
+
+    def test_what_comes_twice_is_played_once(self):
+        (row,) = rows_of("delaytron", "delaytron", "--delay", "5,5", "--gamma", "0.1", "--gamma", "0.10")
+        assert row["runs"] == 2
+
+    def test_sampling_and_threads_reach_the_simulation(self):
+        (row,) = rows_of("--sampling", "epochs", "--threads", "1", "--gamma", "0.1")
+        assert row["final_errors"] == play("delaytron", 1000, gamma=0.1, sampling="epochs").final_error.tolist()
+
+    def test_a_single_run_has_no_margin(self):
+        (row,) = json.loads(output_of("run", *SMALL, "--runs", "1", "--json"))
+        assert row["error_margin"] is None
+
+    @pytest.mark.parametrize("columns", [80, 120])
+    def test_the_table_shows_a_line_per_row_and_marks_the_best(self, columns):
+        flags = ["adaptive_delaytron", "--delay", "1,1000", "--gamma", "0.05,0.5", *SMALL]
+        lines = output_of("run", *flags, columns=columns).splitlines()
+        shown = [line.split() for line in lines if line.startswith("adaptive_delaytron ")]
+        rows = json.loads(output_of("run", *flags, "--json"))
+        assert [cells[1:3] for cells in shown] == [["1", "0.05"], ["1", "0.5"], ["1000", "0.05"], ["1000", "0.5"]]
+        assert [cells[3] for cells in shown] == [f"{row['error']:.4f}" for row in rows]
+        assert [cells[5].endswith("*") for cells in shown] == [row["best"] for row in rows]
+        assert [cells[6:9] for cells in shown] == [[f"{row['greedy_error']:.4f}", "2", "800"] for row in rows]
+
+    def test_the_table_of_one_setting_marks_nothing(self):
+        assert "*" not in output_of("run", "banditron", "perceptron", *SMALL)
+
+
+class TestFiles:
+    def test_csv_holds_every_checkpoint_of_every_run(self, tmp_path):
+        path = tmp_path / "long.csv"
+        stdout = output_of("run", "perceptron", "adaptive_delaytron", "--set", "restart=true", *SMALL, "--csv", path)
+        assert stdout.endswith(f"wrote {path}\n")
+        table = csv.read_csv(path)
+        expected = [play("perceptron", 1000), play("adaptive_delaytron", 1000, gamma=0.01, restart=True)]
+        assert table["error_rate"].to_pylist() == [e for result in expected for e in result.error_rate.ravel()]
+        assert table["gamma"].null_count == expected[0].error_rate.size
+        assert table.column_names[-4:] == ["run", "round", "error_rate", "greedy_error_rate"]
+        assert set(table.column_names[:-4]) == {"learner", "dataset", "delay", "gamma", "restart"}
+
+    @pytest.mark.parametrize("flags", ["", "--gamma 0.1,0.2 --delay 3 --delay lognormal:9,1+missing:0.1", "--rounds 1"])
+    def test_plot_makes_a_picture(self, tmp_path, flags):
+        path = tmp_path / "curves.png"
+        stdout = output_of("run", "delaytron", "perceptron", *SMALL, *flags.split(), "--plot", path)
+        assert stdout.endswith(f"wrote {path}\n")
+        assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        assert path.stat().st_size > 10_000
+
+    def test_a_picture_without_any_error_is_drawn_all_the_same(self, tmp_path):
+        dt.simulate("perceptron", ([[1.0], [1.0]], [0, 1]), rounds=1).plot(tmp_path / "flat.png")
+        assert (tmp_path / "flat.png").exists()
+
+    def test_output_makes_the_folder_with_all_three_files(self, tmp_path):
+        folder = tmp_path / "new" / "results"
+        result = delaytron("run", *SMALL, "--output", folder, "--json")
+        assert result.exit_code == 0
+        assert json.loads((folder / "results.json").read_text()) == json.loads(result.stdout)
+        assert csv.read_csv(folder / "results.csv")["learner"].unique().to_pylist() == ["delaytron"]
+        assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+        assert result.stderr.splitlines() == [f"wrote {path}" for path in map(folder.joinpath, FILES)]
+
+
+FILES = ("results.csv", "results.json", "curves.png")
+
+
+class TestRegistries:
+    def test_learners_lists_the_registry(self):
+        rows = json.loads(output_of("learners", "--json"))
+        assert {row["name"]: row["class"] for row in rows} == {n: c.__name__ for n, c in dt.LEARNERS.items()}
+        by_name = {row["name"]: row for row in rows}
+        assert by_name["delaytron"]["parameters"] == {"gamma": 2.0**-6, "eta": 1.0}
+        assert (by_name["delaytron"]["hears"], by_name["perceptron"]["hears"]) == ("correct", "label")
+        assert by_name["delaytron"]["description"] == "Delaytron, the paper's Algorithm 1."
+
+    def test_datasets_lists_the_registry(self):
+        rows = {row["name"]: row for row in json.loads(output_of("datasets", "--json"))}
+        assert rows.keys() == dt.datasets.DATASETS.keys()
+        assert rows["synsep"]["options"] == {"n_samples": 100_000, "seed": 0, "normalize": False}
+        assert rows["digits"]["description"].startswith("Handwritten digits")
+
+    @pytest.mark.parametrize("columns", [80, 120])
+    def test_the_tables_name_everything(self, columns):
+        learners = output_of("learners", columns=columns)
+        assert all(name in learners and cls.__name__ in learners for name, cls in dt.LEARNERS.items())
+        assert "tracker=cumulative" in learners
+        assert all(name in output_of("datasets", columns=columns) for name in dt.datasets.DATASETS)
+
+
+class TestHelp:
+    @pytest.mark.parametrize("command", [[], ["run"], ["learners"], ["datasets"]])
+    def test_examples_run(self, command, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        found = examples(*command)
+        assert len(found) >= 2
+        for example in found:
+            size = ["--rounds", "200", "--runs", "2"] if example[0] == "run" and "--help" not in example else []
+            size += ["--samples", "500"] if size and "digits" not in example else []
+            assert delaytron(*example, *size).exit_code == 0, example
+
+    def test_help_imports_nothing_heavy(self):
+        code = f"import sys; from delaytron import cli; {HELP}; print([m for m in {HEAVY} if m in sys.modules])"
+        printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        assert printed.splitlines()[-1] == "[]"
+
+    def test_version(self):
+        assert output_of("--version") == f"delaytron {dt.__version__}\n"
+
+
+HELP = "cli.app(['run', '--help'], standalone_mode=False); cli.app(['learners'], standalone_mode=False)"
+
+BAD = [
+    (["delaytrom"], "; got 'delaytrom'; did you mean delaytron?"),
+    (["adaptive-delaytron"], "did you mean adaptive_delaytron?"),
+    (["zzz"], "learner must be one of banditron, delaytron, "),
+    (["--data", "sinsep"], "; got 'sinsep'; did you mean synsep?"),
+    (["--gamma", "0"], "gamma must be in (0, 1], got 0"),
+    (["--gamma", "0.1,1.3"], "gamma must be in (0, 1], got 1.3"),
+    (["--gamma", "many"], "gamma must be a finite number, got 'many'"),
+    (["--gamma", "nan"], "gamma must be a finite number, got nan"),
+    (["--delay", "0"], "D must be a whole number of at least 1, got 0"),
+    (["--delay", "often"], "+missing:RATE; got 'often'"),
+    (["--delay", "trace:/nowhere/trace.txt"], "cannot read the trace '/nowhere/trace.txt'"),
+    (["--runs", "0"], "runs must be a whole number of at least 1, got 0"),
+    (["--rounds", "0"], "rounds must be a whole number of at least 1, got 0"),
+    (["--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
+    (["--threads", "0"], "threads must be a whole number of at least 1, got 0"),
+    (["--samples", "0"], "n_samples must be a whole number of at least 1, got 0"),
+    (["--data", "digits"], "data set digits takes no options; got 'n_samples'"),
+    (["--sampling", "sometimes"], "sampling must be one of replacement, epochs; got 'sometimes'"),
+    (["--set", "etta=1"], "a parameter of delaytron must be one of gamma, eta; got 'etta'; did you mean eta?"),
+    (["--set", "seed=1"], "a parameter of delaytron must be one of gamma, eta; got 'seed'"),
+    (["--set", "eta"], "--set wants NAME=VALUE, as in --set eta=0.5; got 'eta'"),
+    (["--set", "eta=0"], "eta must be above 0, got 0"),
+    (["perceptron", "--set", "eta=1"], "a parameter of perceptron cannot be set, there is none; got 'eta'"),
+    (["delaytron", "adaptive_delaytron", "--set", "tracker=fast"], "tracker must be one of cumulative, instant"),
+    (["--plot", "/nowhere/curves.png"], "cannot write '/nowhere/curves.png': there is no folder '/nowhere'"),
+    (["--plot", "curves.jpeg2"], "a picture must end in .png, .pdf, .svg; got 'curves.jpeg2'"),
+    (["--csv", "/"], "cannot write '/': it is a folder"),
+    (["--output", __file__], "File exists"),
+]
+
+
+class TestTrouble:
+    @pytest.mark.parametrize(("flags", "message"), BAD, ids=[" ".join(flags) for flags, _ in BAD])
+    def test_bad_input_is_one_line_and_exit_code_2(self, flags, message):
+        result = delaytron("run", *SMALL, *flags)
+        assert (result.exit_code, result.stdout) == (2, "")
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("delaytron: ")
+        assert message in line
+
+    def test_a_name_like_no_other_gets_no_hint(self):
+        assert "did you mean" not in delaytron("run", "zzz").stderr
+
+    @pytest.mark.parametrize("flags", [["run", "--runs", "two"], ["run", "--speed", "9"], ["walk"], ["--fast"]])
+    def test_wrong_usage_is_exit_code_2(self, flags):
+        result = delaytron(*flags)
+        assert (result.exit_code, result.stdout) == (2, "")
+
+    @pytest.mark.parametrize(
+        ("problem", "code", "line"),
+        [
+            (KeyboardInterrupt(), 130, "delaytron: interrupted"),
+            (OSError(28, "No space left on device"), 2, "delaytron: [Errno 28] No space left on device"),
+            (MemoryError(), 2, "delaytron: not enough memory; try fewer --rounds, --runs or --threads"),
+            (dt.InvalidInput("one\nand two"), 2, "delaytron: one and two"),
+        ],
+    )
+    def test_interruption_and_machine_trouble_are_one_line(self, monkeypatch, problem, code, line):
+        def fail(*args, **options):
+            raise problem
+
+        monkeypatch.setattr(cli, "simulate", fail)
+        result = delaytron("run", *SMALL)
+        assert (result.exit_code, result.stderr, result.stdout) == (code, line + "\n", "")
+
+
+class TestModule:
+    """`python -m delaytron` as a user runs it."""
+
+    def run(self, *args):
+        return subprocess.run([sys.executable, "-m", "delaytron", *args], capture_output=True, text=True, check=False)
+
+    def test_prints_json_and_nothing_else(self):
+        done = self.run("run", "banditron", "--delay", "9", "--gamma", "0.2", *SMALL, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert json.loads(done.stdout)[0]["final_errors"] == play("banditron", 9, gamma=0.2).final_error.tolist()
+
+    def test_bad_input_is_one_line_without_a_traceback(self):
+        done = self.run("run", "--gamma", "1.3")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "delaytron: gamma must be in (0, 1], got 1.3\n"

@@ -1,0 +1,81 @@
+"""Who may import whom: arrows point down only."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "delaytron"
+LAYERS = [
+    {"errors", "records"},
+    {"checks", "_jit"},
+    {"rng", "matrices", "kernels.lanes", "kernels.lanes_llvm"},
+    {"kernels", "kernels.linear"},
+    {"kernels.explore", "kernels.arrivals"},
+    {"kernels.loop"},
+    {"learners.ledger", "learners.rule"},
+    {"learners.base", "learners.files"},
+    {"learners.delaytron", "learners.banditron", "learners.adaptive_delaytron", "learners.perceptron"},
+    {"learners", "delays", "datasets.base"},
+    {"datasets.synthetic", "datasets.bundled"},
+    {"datasets", "worlds", "results"},
+    {"plots", "replay", "simulate"},
+    {"", "tables"},
+    {"cli"},
+    {"__main__"},
+]
+FLOOR = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+UPWARD = {("learners.base", "learners.files"), ("learners.files", "learners"), ("results", "plots")}  # inside functions
+
+
+def modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+        yield name, ast.parse(path.read_text())
+
+
+def imports(tree):
+    """Yield (module, at the top level of the file) of everything imported."""
+    guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+    skipped = {child for block in guarded for child in ast.walk(block)}
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.module, alias.name, node in tree.body
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, None, node in tree.body
+
+
+@pytest.mark.parametrize(("name", "tree"), list(modules()), ids=lambda value: value if isinstance(value, str) else "")
+def test_arrows_point_down(name, tree):
+    assert name in FLOOR, f"give {name or 'the package'} a place in LAYERS"
+    for module, member, at_top in imports(tree):
+        if not module.startswith("delaytron"):
+            continue
+        inner = f"{module}.{member}".removeprefix("delaytron").removeprefix(".")
+        target = inner if inner in FLOOR else module.removeprefix("delaytron").removeprefix(".")
+        if at_top or (name, target) not in UPWARD:
+            assert FLOOR[target] < FLOOR[name], f"{name} must not import {target}"
+
+
+def test_only_the_compiler_files_import_numba_and_none_at_import_time():
+    users = {
+        name
+        for name, tree in modules()
+        for module, _, _ in imports(tree)
+        if module.split(".")[0] in ("numba", "llvmlite")
+    }
+    assert users == {"_jit", "kernels.lanes_llvm"}
+
+
+@pytest.mark.parametrize(
+    "heavy", ["scipy", "pyarrow", "matplotlib", "joblib", "sklearn", "safetensors", "rich", "typer"]
+)
+def test_heavy_packages_are_imported_only_where_used(heavy):
+    at_top = {
+        name for name, tree in modules() for module, _, top in imports(tree) if top and module.split(".")[0] == heavy
+    }
+    assert at_top <= {"cli", "tables", "plots"} - ({"plots"} if heavy != "matplotlib" else set())
