@@ -3,10 +3,7 @@
 import os
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, settings
-
-from delaytron._jit import Kernel
 
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 if REAL_DATA.is_dir():
@@ -20,9 +17,3 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("ours")
-
-
-@pytest.fixture
-def compiler_off(monkeypatch):
-    """Run every kernel as plain Python."""
-    monkeypatch.setattr(Kernel, "__call__", lambda self, *args: self.interpreted(*args))

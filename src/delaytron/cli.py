@@ -71,15 +71,13 @@ Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Names = Annotated[list[str], typer.Argument(metavar="LEARNERS", help="Names from `delaytron learners`.")]
 Data = Annotated[str, typer.Option(help="A name from `delaytron datasets`.")]
-Delays = Annotated[list[str], typer.Option(help=DELAY_HELP)]
-Gammas = Annotated[list[str], typer.Option(help="Exploration rate in (0, 1]; 0.01,0.02 tries both.")]
+Delays = Annotated[list[str], typer.Option(metavar="DELAY", help=DELAY_HELP)]
+Gammas = Annotated[list[str], typer.Option(metavar="GAMMA", help="Exploration rate in (0, 1]; 0.01,0.02 tries both.")]
 Runs = Annotated[int, typer.Option(help="Runs of every setting.")]
 Rounds = Annotated[int, typer.Option(help="Rounds of every run.")]
 Seed = Annotated[int, typer.Option(help="Fixes rows, delays and draws of the runs; the data set stays the same.")]
 Samples = Annotated[int | None, typer.Option(help="Rows of a synthetic data set.", show_default="100000")]
-Sampling = Annotated[
-    str, typer.Option(metavar="replacement|epochs", help="How rows are drawn when rounds exceed them.")
-]
+Sampling = Annotated[str, typer.Option(help="How rows are drawn when rounds exceed them: replacement or epochs.")]
 Threads = Annotated[int | None, typer.Option(help="Runs played at the same time.", show_default="all cores")]
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; A,B tries both. Repeatable.")

@@ -60,9 +60,10 @@ class Learner:
         row = as_row(x, self.n_features, self.sparse if self.ledger.rounds else None)
         self.settle(sparse=row.indices is not None)
         now = self.ledger.rounds + 1
-        self.rule.advance(self.state, self.params, now, self.pending + 1)
+        self.rule.advance.compiled(self.state, self.params, now, self.ledger.pending + 1)
         self.flush()
-        greedy, label, prob = self.rule.choose(self.state, self.params, row, self._draws.random(), self.scratch)
+        u = self._draws.random()
+        greedy, label, prob = self.rule.choose.compiled(self.state, self.params, row, u, self.scratch)
         self.ledger.open(Play(now, row, greedy, label, prob))
         return Decision(now, now, label, greedy, prob)
 
@@ -79,7 +80,7 @@ class Learner:
     def flush(self) -> None:
         """Apply the answers that came now; this is not a round, so no clock moves."""
         for past, answer in self.ledger.take_arrived():
-            self.rule.learn(self.state, self.params, past, answer)
+            self.rule.learn.compiled(self.state, self.params, past, answer)
 
     @property
     def pending(self) -> int:
