@@ -222,7 +222,7 @@ BAD = [
     (["--set", "seed=1"], "a parameter of delaytron must be one of gamma, eta; got 'seed'"),
     (["--set", "eta"], "--set wants NAME=VALUE, as in --set eta=0.5; got 'eta'"),
     (["--set", "eta=0"], "eta must be above 0, got 0"),
-    (["perceptron", "--set", "eta=1"], "a parameter of perceptron cannot be set, there is none; got 'eta'"),
+    (["perceptron", "--set", "eta=1"], "a parameter of perceptron must be one of gamma; got 'eta'"),
     (["delaytron", "adaptive_delaytron", "--set", "tracker=fast"], "tracker must be one of cumulative, instant"),
     (["--plot", "/nowhere/curves.png"], "cannot write '/nowhere/curves.png': there is no folder '/nowhere'"),
     (["--plot", "curves.jpeg2"], "a picture must end in .png, .pdf, .svg; got 'curves.jpeg2'"),

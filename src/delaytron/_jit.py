@@ -148,13 +148,14 @@ def taker(cls: Any) -> Any:
 
 @cache
 def source_digest() -> str:
-    """Return a digest of this package's sources.
+    """Return a digest of the sources that kernels are made of.
 
     It is part of a cached kernel's name: Numba does not notice an edited callee in another file and would
     silently run yesterday's machine code.
     """
     digest = sha256()
     package = Path(__file__).parent
-    for path in sorted([*package.glob("*.py"), *package.glob("kernels/*.py"), *package.glob("learners/*.py")]):
-        digest.update(path.read_bytes())
+    for name in ("_jit.py", "records.py", "kernels/*.py", "learners/*.py"):
+        for path in sorted(package.glob(name)):
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

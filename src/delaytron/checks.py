@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from delaytron.errors import InvalidInput
@@ -47,8 +48,10 @@ def flag(name: str, value: Any) -> bool:
 
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """One of a few words."""
+    """One of a few words; for another one, say which may have been meant."""
     words = list(allowed)
-    if value not in words:
-        raise InvalidInput(f"{name} must be one of {', '.join(words)}; got {value!r}")
-    return str(value)
+    if value in words:
+        return str(value)
+    close = get_close_matches(str(value), words, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise InvalidInput(f"{name} must be one of {', '.join(words)}; got {value!r}{hint}")

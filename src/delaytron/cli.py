@@ -1,9 +1,8 @@
 """The command line: parse, one call, print."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import chain, product
 from math import prod
 from pathlib import Path
@@ -15,10 +14,10 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from delaytron import __version__, datasets, delays, tables
-from delaytron.checks import whole
+from delaytron.checks import choice, whole
 from delaytron.errors import DelaytronError, InvalidInput
 from delaytron.learners import LEARNERS
-from delaytron.simulate import parameter_names, simulate
+from delaytron.simulate import learner_class, parameter_names, simulate
 
 DELAY_HELP = f"{delays.ALLOWED}. Repeatable; 1,100,1000 tries all three."
 RUN_EXAMPLES = """
@@ -160,11 +159,10 @@ class _Job:
 
 
 def _plan(names: Sequence[str], delay_texts: Sequence[str], parameters: Mapping[str, Any]) -> list[_Job]:
-    takes = {name: parameter_names(LEARNERS[_known("learner", name, LEARNERS)]) for name in names}
-    taken = list(dict.fromkeys(chain(*takes.values())))
+    takes = {name: parameter_names(learner_class(name)) for name in names}
+    taken = dict.fromkeys(chain(["gamma"], *takes.values()))  # gamma has a default, so it is always given
     for parameter in parameters:
-        if parameter != "gamma":  # it has a default, so it is there whether a learner takes it or not
-            _known(f"a parameter of {', '.join(takes)}", parameter, taken)
+        choice(f"a parameter of {', '.join(takes)}", parameter, taken)
     jobs = [
         _Job(name, delay, {p: values for p, values in parameters.items() if p in own})
         for name, own in takes.items()
@@ -189,17 +187,7 @@ def _play(jobs: Sequence[_Job], data: datasets.Dataset, shared: dict[str, Any]) 
 
 def _load(name: str, samples: int | None) -> datasets.Dataset:
     options = {} if samples is None else {"n_samples": samples}
-    return datasets.load(_known("data set", name, datasets.DATASETS), **options)
-
-
-def _known(kind: str, name: str, allowed: Collection[str]) -> str:
-    """Pass a name that is allowed; for another, say what is, and what may have been meant."""
-    if name in allowed:
-        return name
-    close = get_close_matches(name, allowed, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    rule = f"must be one of {', '.join(allowed)}" if allowed else "cannot be set, there is none"
-    raise InvalidInput(f"{kind} {rule}; got {name!r}{hint}")
+    return datasets.load(name, **options)
 
 
 def _split_delays(texts: Sequence[str]) -> list[str]:

@@ -96,7 +96,7 @@ def results_table(report: Report) -> Table:
         rows = list(_rows(played))
         for row in rows:
             best = row["best"] and len(rows) > 1
-            cells = (row["learner"], played.delay, *(str(row["parameters"].get(name, "")) for name in names))
+            cells = (row["learner"], played.delay, *(_short(row["parameters"].get(name, "")) for name in names))
             table.add_row(*map(escape, cells), *_numbers(row, best, compared), style="bold" if best else None)
         if compared:
             table.add_section()
@@ -216,6 +216,10 @@ def compact(number: float) -> str:
         if number >= size:
             return f"{number / size:#.3g}".rstrip(".") + letter
     return f"{number:.0f}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _exact(count: int) -> str:

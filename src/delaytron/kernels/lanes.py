@@ -14,6 +14,11 @@ in_registers = machine("delaytron.kernels.lanes_llvm")
 
 
 @in_registers
+def prefetch(a: Array, i: int) -> None:
+    """Ask the memory for a.flat[i], which will be read soon; nothing to do for the interpreter."""
+
+
+@in_registers
 def zeros(width: int) -> Array:
     """`width` lanes of 0."""
     return np.zeros(width)

@@ -8,9 +8,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 INDEX = ir.IntType(32)
+BYTES = ir.IntType(8).as_pointer()
 
 
 class Lanes(types.Type):
@@ -46,6 +48,21 @@ class TileModel(models.PrimitiveModel):
 
 
 Typed = tuple[Any, Callable[..., Any]]
+
+
+@intrinsic
+def prefetch(_typing: Any, a: Any, i: Any) -> Typed:
+    """See `lanes.prefetch`."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        data = context.make_array(a)(context, builder, args[0]).data
+        address = builder.bitcast(builder.gep(data, [args[1]]), BYTES)
+        kind = ir.FunctionType(ir.VoidType(), [BYTES, INDEX, INDEX, INDEX])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [address, *(ir.Constant(INDEX, flag) for flag in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(a, i), generate
 
 
 @intrinsic

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from delaytron._jit import fill, kernel, slot
-from delaytron.kernels.lanes import add_products, add_scaled, store_sum, store_totals, zero_tile, zeros
+from delaytron.kernels.lanes import add_products, add_scaled, prefetch, store_sum, store_totals, zero_tile, zeros
 from delaytron.records import Array, Rounds, Row
 
 CACHE_LINE = 8  # doubles
@@ -55,6 +55,19 @@ def row_of(indptr: Any, indices: Any, values: Array, i: int) -> Row:
     if values.ndim == 2:
         return Row(None, values[i])
     return Row(indices[indptr[i] : indptr[i + 1]], values[indptr[i] : indptr[i + 1]])
+
+
+@kernel
+def prefetch_row(indptr: Any, indices: Any, values: Array, i: int) -> None:
+    """Ask the memory for row `i`, a cache line at a time."""
+    if values.ndim == 2:
+        for j in range(0, values.shape[1], 8):
+            prefetch(values, i * values.shape[1] + j)
+    else:
+        for j in range(indptr[i], indptr[i + 1], 8):
+            prefetch(values, j)
+        for j in range(indptr[i], indptr[i + 1], 16):
+            prefetch(indices, j)
 
 
 @kernel

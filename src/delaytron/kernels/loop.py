@@ -8,7 +8,7 @@ from typing import Any
 
 from delaytron._jit import kernel, slot
 from delaytron.kernels.explore import draw
-from delaytron.kernels.linear import row_of, score
+from delaytron.kernels.linear import prefetch_row, row_of, score
 from delaytron.records import Array, Ints, Log, Play, Row, Stream, Worlds
 
 policy: Any = slot()  # (state, params, x, scores, p) -> greedy label; fills the K probabilities p
@@ -18,6 +18,7 @@ told: Any = slot()  # (label, y) -> what the feedback tells: right or wrong, or 
 state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
+AHEAD = 4  # rounds: far enough for the memory to answer, near enough to be still cached
 BLOCK = 128  # rounds that one run plays before the next run does, so that runs share rows while they are cached
 
 
@@ -58,6 +59,7 @@ def play_block(
     """Play a few rounds of one run."""
     ring = log.label.size - 1
     for t in range(span[0], span[1]):
+        look_ahead(stream, world, t + AHEAD)
         first, last = world.starts[t], world.starts[t + 1]
         advance(state, params, before[0] + t + 1, before[1] + t + 1 - last)
         for a in range(first, last):
@@ -71,6 +73,15 @@ def play_block(
         log.greedy[c], log.label[c], log.prob[c] = choose(state, params, x, world.draws[t], scratch)
         log.mistakes[0] += log.label[c] != y
         log.mistakes[1] += log.greedy[c] != y
+
+
+@kernel
+def look_ahead(stream: Stream, world: Worlds, t: int) -> None:
+    """Ask the memory for the rows that round `t` will read; rows in random order would stall the loop else."""
+    if t < world.rows.size:
+        prefetch_row(stream.indptr, stream.indices, stream.values, world.rows[t])
+        for a in range(world.starts[t], world.starts[t + 1]):
+            prefetch_row(stream.indptr, stream.indices, stream.values, world.rows[world.arrivals[a]])
 
 
 @kernel
