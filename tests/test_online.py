@@ -33,6 +33,22 @@ def everything(learner):
     return state, plays, ledger.answers.tobytes(), list(ledger.arrived), ledger.answered, draws, learner.sparse
 
 
+def broken_row(indices):
+    row = csr_array(([1.0], [0], [0, 1]), shape=(1, 5))
+    row.indices = np.array(indices, np.int32)
+    return row
+
+
+def test_a_row_with_unsorted_or_doubled_indices_is_put_in_order():
+    row = csr_array(([3.0, 1.0, 2.0], [4, 0, 4], [0, 3]), shape=(1, 5))
+    learner, plain = dt.Banditron(4, 5, seed=0), dt.Banditron(4, 5, seed=0)
+    for one, x in ((learner, row), (plain, [1.0, 0, 0, 0, 5.0])):
+        one.feedback(one.decide(x).id, correct=False)
+        one.flush()
+    assert same_bits(learner.weights, plain.weights)
+    assert row.indices.tolist() == [4, 0, 4]
+
+
 BAD_ROWS = [
     ([1.0, np.nan, 0, 0, 0], "x must be finite, got nan at position 1"),
     ([1.0, 0, 0, 0, -np.inf], "x must be finite, got -inf at position 4"),
@@ -43,6 +59,9 @@ BAD_ROWS = [
     (csr_array(np.ones((2, 5))), "x must be one row, got 2"),
     (csr_array(np.ones((1, 4))), "X must have 5 features, got 4"),
     (csr_array([[np.inf, 0, 0, 0, 0]]), "X must be finite, got inf"),
+    (csr_array(([1.0], [9], [0, 1]), shape=(1, 10))[:, :6], "X must have 5 features, got 6"),
+    (broken_row([7]), "X must be a valid CSR matrix"),
+    (broken_row([-1]), "X must be a valid CSR matrix"),
 ]
 
 

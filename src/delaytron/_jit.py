@@ -69,7 +69,7 @@ class Kernel:
         function = self._linked(lambda kernel: kernel.compiled)
         # No reference counts (`_nrt`): kernels allocate nothing, and counting was a third of their time.
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-        options |= {"cache": True} if self.cache_name else {"forceinline": True}
+        options |= {"cache": True} if self.cache_name else {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         return cast(Callable[..., Any], njit(**options)(function))
 
     def fill(self, cache_name: str | None = None, **slots: Any) -> "Kernel":

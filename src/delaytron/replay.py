@@ -39,7 +39,8 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     twin = deepcopy(learner)
     twin.flush()
     matrix = check_matrix(X, learner.n_features)
-    twin.settle(sparse=is_sparse(matrix))
+    if twin.ledger.rounds == 0:
+        twin.settle(sparse=is_sparse(matrix))
     matrix = as_matrix_of(matrix, learner.n_features, twin.sparse)
     T = matrix.shape[0]
     labels = _whole_numbers("y", y, T, 0, learner.n_classes - 1)

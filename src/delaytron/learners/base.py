@@ -57,10 +57,12 @@ class Learner:
         x : 1-D array, list, or one CSR row
             The example.
         """
-        row = as_row(x, self.n_features, self.sparse if self.ledger.rounds else None)
-        self.settle(sparse=row.indices is not None)
         now = self.ledger.rounds + 1
-        self.rule.advance.compiled(self.state, self.params, now, self.ledger.pending + 1)
+        row = as_row(x, self.n_features, None if now == 1 else self.sparse)
+        if now == 1:
+            self.settle(sparse=row.indices is not None)
+        if self.rule.keeps_clock:
+            self.rule.advance.compiled(self.state, self.params, now, self.ledger.pending + 1)
         self.flush()
         u = self._draws.random()
         greedy, label, prob = self.rule.choose.compiled(self.state, self.params, row, u, self.scratch)
@@ -110,11 +112,10 @@ class Learner:
         save(self, path)
 
     def settle(self, sparse: bool) -> None:
-        """Before the first round, start from zero with weights for dense or for sparse rows."""
-        if self.ledger.rounds == 0:
-            self.sparse = sparse
-            stacked = self.rule.init(1, weight_shape(self.n_classes, self.n_features, sparse))
-            self.state = type(stacked)(*(field[0] for field in stacked))
+        """Start from zero, with weights for dense or for sparse rows."""
+        self.sparse = sparse
+        stacked = self.rule.init(1, weight_shape(self.n_classes, self.n_features, sparse))
+        self.state = type(stacked)(*(field[0] for field in stacked))
 
     def restore(self, sparse: bool, state: Any, ledger: Ledger) -> None:
         """Take over a saved state; the exploration goes on with the draw after the last decision's."""

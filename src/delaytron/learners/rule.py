@@ -68,6 +68,11 @@ class Rule:
     tick: Callable[..., None] = keep_no_clock
     told: Callable[..., Any] = right_or_wrong
 
+    @property
+    def keeps_clock(self) -> bool:
+        """Whether the passing of rounds matters to this rule."""
+        return self.tick is not keep_no_clock
+
     @cached_property
     def play(self) -> Any:
         """The whole loop with this rule in it."""
