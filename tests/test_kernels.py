@@ -13,11 +13,11 @@ from delaytron._jit import fill, interpreted, kernel, slot
 from delaytron.kernels import lanes
 from delaytron.kernels.arrivals import schedule, sort_arrivals
 from delaytron.kernels.explore import argmax, draw
-from delaytron.kernels.linear import add_to_class, padded, score_dense, score_sparse, zero_weights
+from delaytron.kernels.linear import add_row, padded, score_dense, score_sparse, zero_weights
 from streams import same_bits
 
 score_dense_, score_sparse_ = fill(score_dense, "test.dense"), fill(score_sparse, "test.sparse")
-add_, draw_, argmax_ = fill(add_to_class, "test.add"), fill(draw, "test.draw"), fill(argmax, "test.argmax")
+add_, draw_, argmax_ = fill(add_row, "test.add"), fill(draw, "test.draw"), fill(argmax, "test.argmax")
 
 shapes = st.tuples(st.integers(1, 60), st.integers(1, 70), st.integers(0, 2**32))
 

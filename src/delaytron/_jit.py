@@ -62,15 +62,22 @@ class Kernel:
         """The machine code (the interpreted function where `NUMBA_DISABLE_JIT=1` switches the compiler off)."""
         if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
             return self.interpreted
+        return self._compile(cache=self.cache_name is not None)
+
+    @cached_property
+    def inlined(self) -> Callable[..., Any]:
+        """The part of a larger kernel that this one becomes; Python cannot call it."""
         if self.machine is not None:
             return cast(Callable[..., Any], getattr(import_module(self.machine), self.function.__name__))
+        return self._compile(forceinline=True, no_cpython_wrapper=True)
+
+    def _compile(self, **options: bool) -> Callable[..., Any]:
         from numba import njit  # noqa: PLC0415 - the import takes half a second, `import delaytron` must not
 
-        function = self._linked(lambda kernel: kernel.compiled)
         # No reference counts (`_nrt`): kernels allocate nothing, and counting was a third of their time.
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-        options |= {"cache": True} if self.cache_name else {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        return cast(Callable[..., Any], njit(**options)(function))
+        shared: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+        function = self._linked(lambda kernel: kernel.inlined)
+        return cast(Callable[..., Any], njit(**shared, **options)(function))
 
     def fill(self, cache_name: str | None = None, **slots: Any) -> "Kernel":
         """Fill the slots of this template, here and in every kernel that it calls."""

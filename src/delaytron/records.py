@@ -61,6 +61,17 @@ class Worlds(NamedTuple):
     arrivals: Rounds
 
 
+class Span(NamedTuple):
+    """The rounds start..stop-1, and how many rounds early to ask the memory for their rows (0: not at all).
+
+    Asking pays where rows stand in random order in more memory than the caches hold; elsewhere it costs.
+    """
+
+    start: int
+    stop: int
+    ahead: int
+
+
 class Log(NamedTuple):
     """The columns of the open rounds, a ring whose length is a power of two, and the mistakes so far.
 

@@ -10,7 +10,7 @@ from delaytron.kernels.arrivals import schedule
 from delaytron.kernels.linear import as_matrix
 from delaytron.learners.base import Learner
 from delaytron.matrices import as_matrix_of, as_stream, check_matrix, is_sparse
-from delaytron.records import Array, Ints, Run, Worlds
+from delaytron.records import Array, Ints, Run, Span, Worlds
 from delaytron.worlds import empty_log
 
 
@@ -51,7 +51,7 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     before = (twin.ledger.rounds, twin.pending)
     stream = as_stream(matrix, labels)
     states, params = _stack(twin.state), _stack(twin.params)
-    twin.rule.play(stream, worlds, np.zeros(1, np.int64), log, states, params, twin.scratch, before, (0, T))
+    twin.rule.play(stream, worlds, np.zeros(1, np.int64), log, states, params, twin.scratch, before, Span(0, T, 0))
     weights = np.array(as_matrix(states.W[0], learner.n_classes, twin.sparse), order="C")
     played, greedy = log.label[0, :T].astype(np.int64), log.greedy[0, :T].astype(np.int64)
     return Run(played, greedy, log.prob[0, :T].copy(), played == labels, weights)

@@ -16,12 +16,14 @@ from delaytron.kernels.linear import weight_shape
 from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.base import new_scratch
 from delaytron.matrices import as_stream
-from delaytron.records import Ints, Worlds
+from delaytron.records import Ints, Span, Worlds
 from delaytron.results import Result
 from delaytron.worlds import BYTES_PER_ROUND, checkpoints, empty_log, make_worlds
 
 BATCH_BYTES = 64 * 2**20  # what the runs that one thread plays together may take
 BATCH_RUNS = 32
+CACHE_BYTES = 4 * 2**20
+AHEAD = 4  # rounds: far enough for the memory to answer, near enough to be cached still
 
 Progress = Callable[[int], object]
 
@@ -136,6 +138,11 @@ class _Plan:
         return make_worlds(runs, self.data.n_rows, self.n_rounds, self.delay, self.seed, self.sampling)
 
     @property
+    def ahead(self) -> int:
+        """How early to ask the memory for rows: only rows drawn from more than the caches hold are worth it."""
+        return AHEAD if self.n_rounds > self.data.n_rows and self.data.n_bytes > CACHE_BYTES else 0
+
+    @property
     def weight_shape(self) -> tuple[int, int]:
         return weight_shape(self.data.n_classes, self.data.n_features, self.data.sparse)
 
@@ -178,7 +185,7 @@ def _play(plan: _Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
     params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
     noted, begin = [], 0
     for end in checkpoints(plan.n_rounds).tolist():
-        rule.play(stream, worlds, world_of, log, states, params, scratch, (0, 0), (begin, end))
+        rule.play(stream, worlds, world_of, log, states, params, scratch, (0, 0), Span(begin, end, plan.ahead))
         noted.append(log.mistakes.copy())
         if plan.progress is not None:
             plan.progress((end - begin) * len(jobs))

@@ -61,6 +61,11 @@ class Dataset:
         return len(self.class_names)
 
     @property
+    def n_bytes(self) -> int:
+        """How much memory X takes."""
+        return int(self.X.data.nbytes)
+
+    @property
     def sparse(self) -> bool:
         """Whether X is a CSR matrix."""
         return is_sparse(self.X)

@@ -20,7 +20,7 @@ def argmax(scores: Array, n_classes: int) -> int:
 @kernel
 def explore_greedily(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
     """P(r) = (1 - gamma) 1[r = greedy] + gamma / K (Algorithm 1, lines 3 and 4); return the greedy label."""
-    score(state.W, x, scores)
+    score(state.W, x.indices, x.values, scores)
     greedy = argmax(scores, p.size)
     uniform = params.gamma / p.size
     p[:] = uniform
@@ -31,7 +31,7 @@ def explore_greedily(state: Any, params: Any, x: Row, scores: Array, p: Array) -
 @kernel
 def follow_greedily(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:  # noqa: ARG001
     """Play the greedy label, always: what a learner does that is told the true label anyway."""
-    score(state.W, x, scores)
+    score(state.W, x.indices, x.values, scores)
     greedy = argmax(scores, p.size)
     p[:] = 0.0
     p[greedy] = 1.0

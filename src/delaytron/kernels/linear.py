@@ -71,13 +71,7 @@ def prefetch_row(indptr: Any, indices: Any, values: Array, i: int) -> None:
 
 
 @kernel
-def score(W: Array, x: Row, out: Array) -> None:
-    """Write W x to `out`."""
-    score_row(W, x.indices, x.values, out)
-
-
-@kernel
-def score_row(W: Array, indices: Any, values: Array, out: Array) -> None:
+def score(W: Array, indices: Any, values: Array, out: Array) -> None:
     """Write W x to `out`; the compiler drops the branch that the type of `indices` excludes."""
     if indices is None:
         score_dense(W, values, out)
@@ -88,31 +82,26 @@ def score_row(W: Array, indices: Any, values: Array, out: Array) -> None:
 @kernel
 def score_dense(W: Array, x: Array, out: Array) -> None:
     """Write W x to `out`, a tile of classes at a time, so that a part of x is loaded once for all of them."""
-    k, K = 0, W.shape[0]
-    while k < K:
-        k += score_tile(W, k, K - k, x, out)
+    left = W.shape[0]
+    while left > 0:
+        if left >= 10:
+            left = tile_10(W, left, x, out)
+        elif left == 9:
+            left = tile_9(W, left, x, out)
+        elif left >= 7 or left == 4:
+            left = tile_4(W, left, x, out)
+        elif left >= 5 or left == 3:
+            left = tile_3(W, left, x, out)
+        elif left == 2:
+            left = tile_2(W, left, x, out)
+        else:
+            left = tile_1(W, left, x, out)
 
 
 @kernel
-def score_tile(W: Array, k: int, left: int, x: Array, out: Array) -> int:
-    """Score the next classes, as many as one pass over x serves well; return how many."""
-    if left >= 10:
-        return tile_10(W, k, x, out)
-    if left == 9:
-        return tile_9(W, k, x, out)
-    if left >= 7 or left == 4:
-        return tile_4(W, k, x, out)
-    if left >= 5 or left == 3:
-        return tile_3(W, k, x, out)
-    if left == 2:
-        return tile_2(W, k, x, out)
-    return tile_1(W, k, x, out)
-
-
-@kernel
-def tile(W: Array, k: int, x: Array, out: Array) -> int:
-    """Write the scores of CLASSES classes from `k` on, LANES sums each; what is left of x comes last, in order."""
-    whole = x.size - x.size % LANES
+def tile(W: Array, left: int, x: Array, out: Array) -> int:
+    """Write the scores of CLASSES classes, LANES sums each, the rest of x last; return how many classes are left."""
+    k, whole = W.shape[0] - left, x.size - x.size % LANES
     sums = zero_tile(CLASSES, LANES)
     for j in range(0, whole, LANES):
         sums = add_products(sums, W, k, x, j)
@@ -120,7 +109,7 @@ def tile(W: Array, k: int, x: Array, out: Array) -> int:
     for r in range(k, k + CLASSES):
         for j in range(whole, x.size):
             out[r] += W[r, j] * x[j]
-    return int(CLASSES)
+    return int(left - CLASSES)
 
 
 tile_1 = fill(tile, CLASSES=1, LANES=16)  # about twelve sums in flight keep the adders busy
@@ -167,14 +156,8 @@ stripe_8 = fill(stripe, FIRST=4, SECOND=4)
 
 
 @kernel
-def add_row(W: Array, k: int, scale: float, x: Row) -> None:
+def add_row(W: Array, k: int, scale: float, indices: Any, values: Array) -> None:
     """W_k += scale x."""
-    add_to_class(W, k, scale, x.indices, x.values)
-
-
-@kernel
-def add_to_class(W: Array, k: int, scale: float, indices: Any, values: Array) -> None:
-    """W_k += scale x, in the way the weights are held."""
     if indices is None:
         for j in range(values.size):
             W[k, j] += scale * values[j]

@@ -9,7 +9,7 @@ from typing import Any
 from delaytron._jit import kernel, slot
 from delaytron.kernels.explore import draw
 from delaytron.kernels.linear import prefetch_row, row_of, score
-from delaytron.records import Array, Ints, Log, Play, Row, Stream, Worlds
+from delaytron.records import Array, Ints, Log, Play, Row, Span, Stream, Worlds
 
 policy: Any = slot()  # (state, params, x, scores, p) -> greedy label; fills the K probabilities p
 step: Any = slot()  # (state, params, past, told): what one answer does to the state
@@ -18,7 +18,6 @@ told: Any = slot()  # (label, y) -> what the feedback tells: right or wrong, or 
 state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
-AHEAD = 4  # rounds: far enough for the memory to answer, near enough to be still cached
 BLOCK = 128  # rounds that one run plays before the next run does, so that runs share rows while they are cached
 
 
@@ -32,14 +31,14 @@ def play(
     params: Any,
     scratch: tuple[Array, Array],
     before: tuple[int, int],
-    span: tuple[int, int],
+    span: Span,
 ) -> None:
-    """Play the rounds span[0]..span[1]-1 of every run; what lasts is in the arrays, so it can go on later.
+    """Play the rounds of the span for every run; what lasts is in the arrays, so it can go on later.
 
     `before` counts the rounds that the learner played earlier and those of them that will stay open.
     """
-    for first in range(span[0], span[1], BLOCK):
-        block = (first, min(first + BLOCK, span[1]))
+    for first in range(span.start, span.stop, BLOCK):
+        block = Span(first, min(first + BLOCK, span.stop), span.ahead)
         for r in range(world_of.size):
             world, columns = world_at(worlds, world_of[r]), columns_at(log, r)
             play_block(stream, world, columns, state_of(states, r), params_of(params, r), scratch, before, block)
@@ -54,20 +53,21 @@ def play_block(
     params: Any,
     scratch: tuple[Array, Array],
     before: tuple[int, int],
-    span: tuple[int, int],
+    span: Span,
 ) -> None:
     """Play a few rounds of one run."""
     ring = log.label.size - 1
-    for t in range(span[0], span[1]):
-        look_ahead(stream, world, t + AHEAD)
+    for t in range(span.start, span.stop):
+        if span.ahead:
+            look_ahead(stream, world, t + span.ahead)
         first, last = world.starts[t], world.starts[t + 1]
-        advance(state, params, before[0] + t + 1, before[1] + t + 1 - last)
+        tick(state, params, before[0] + t + 1, before[1] + t + 1 - last)
         for a in range(first, last):
             s = world.arrivals[a]
             x, y = example(stream, world.rows[s])
             c = s & ring
             past = Play(before[0] + s + 1, x, log.greedy[c], log.label[c], log.prob[c])
-            learn(state, params, past, told(past.label, y))
+            step(state, params, past, told(past.label, y))
         x, y = example(stream, world.rows[t])
         c = t & ring
         log.greedy[c], log.label[c], log.prob[c] = choose(state, params, x, world.draws[t], scratch)
@@ -77,7 +77,7 @@ def play_block(
 
 @kernel
 def look_ahead(stream: Stream, world: Worlds, t: int) -> None:
-    """Ask the memory for the rows that round `t` will read; rows in random order would stall the loop else."""
+    """Ask the memory for the rows that round `t` will read; in random order they would stall the loop."""
     if t < world.rows.size:
         prefetch_row(stream.indptr, stream.indices, stream.values, world.rows[t])
         for a in range(world.starts[t], world.starts[t + 1]):
@@ -109,7 +109,8 @@ def choose(state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Arra
 def score_all(W: Array, stream: Stream, scores: Array, out: Array) -> None:
     """Write the scores of every row of the stream to `out`."""
     for i in range(out.shape[0]):
-        score(W, row_of(stream.indptr, stream.indices, stream.values, i), scores)
+        x = row_of(stream.indptr, stream.indices, stream.values, i)
+        score(W, x.indices, x.values, scores)
         for k in range(out.shape[1]):
             out[i, k] = scores[k]
 

@@ -20,8 +20,8 @@ class Params(NamedTuple):
 def step(state: Any, params: Any, past: Play, y: int) -> None:
     """On a mistake of the greedy label at prediction time: W[y] += x, W[greedy] -= x."""
     if past.greedy != y:
-        add_row(state.W, y, params.eta, past.x)
-        add_row(state.W, past.greedy, -params.eta, past.x)
+        add_row(state.W, y, params.eta, past.x.indices, past.x.values)
+        add_row(state.W, past.greedy, -params.eta, past.x.indices, past.x.values)
 
 
 class Perceptron(Learner):

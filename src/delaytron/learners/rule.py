@@ -47,12 +47,12 @@ def banditron_update(W: Array, eta: float, past: Play, correct: bool) -> None:
         \tilde U^s_{r,j} = x_s(j)\left[\frac{1[\tilde y_s = y_s]\,1[\tilde y_s = r]}{P_s(r)} - 1[\hat y_s = r]\right]
     """
     if not correct:
-        add_row(W, past.greedy, -eta, past.x)
+        add_row(W, past.greedy, -eta, past.x.indices, past.x.values)
     elif past.label == past.greedy:
-        add_row(W, past.label, eta * (1.0 / past.prob - 1.0), past.x)
+        add_row(W, past.label, eta * (1.0 / past.prob - 1.0), past.x.indices, past.x.values)
     else:
-        add_row(W, past.label, eta / past.prob, past.x)
-        add_row(W, past.greedy, -eta, past.x)
+        add_row(W, past.label, eta / past.prob, past.x.indices, past.x.values)
+        add_row(W, past.greedy, -eta, past.x.indices, past.x.values)
 
 
 @dataclass(frozen=True)
