@@ -71,7 +71,7 @@ class Kernel:
             return cast(Callable[..., Any], getattr(import_module(self.machine), self.function.__name__))
         return self._compile(forceinline=True, no_cpython_wrapper=True)
 
-    def _compile(self, **options: bool) -> Callable[..., Any]:
+    def _compile(self, **options: Any) -> Callable[..., Any]:
         from numba import njit  # noqa: PLC0415 - the import takes half a second, `import delaytron` must not
 
         # No reference counts (`_nrt`): kernels allocate nothing, and counting was a third of their time.
