@@ -45,7 +45,7 @@ def test_a_run_does_not_depend_on_its_neighbours_or_on_the_threads(monkeypatch):
     assert same_bits(np.concatenate(alone), together.mistakes)
     monkeypatch.setattr(module, "BATCH_RUNS", 1)
     assert same_bits(together.mistakes, simulate(runs=4, gamma=[0.1, 0.3], n_jobs=3).mistakes)
-    monkeypatch.setattr(module, "BATCH_BYTES", 1)
+    monkeypatch.setattr(module, "MEMORY", 1)
     assert same_bits(together.mistakes, simulate(runs=4, gamma=[0.1, 0.3], n_jobs=1).mistakes)
     assert same_bits(together.mistakes[:2], simulate(runs=2, gamma=0.1).mistakes)
 

@@ -71,8 +71,9 @@ class _Model(ABC):
         with np.errstate(over="ignore"):  # an infinite waiting time is a fair one: it becomes NEVER
             drawn = self._draw(whole("n_rounds", n_rounds, at_least=0), rng)
         if drawn.dtype.kind == "f":
-            drawn = np.clip(np.ceil(drawn), 1.0, float(NEVER)).astype(np.int64)
-        return cast(NDArray[np.int64], np.minimum(drawn, NEVER))
+            whole_numbers = np.clip(np.ceil(drawn), 1.0, float(NEVER)).astype(np.int64)
+            drawn = np.minimum(whole_numbers, NEVER)  # the float nearest to NEVER is above it
+        return cast(NDArray[np.int64], drawn)
 
     @abstractmethod
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]: ...
@@ -105,7 +106,7 @@ class Geometric(_Model):
     mean: float = field(metadata={"check": partial(_within, 1, np.inf)})
 
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
-        return rng.geometric(1.0 / self.mean, size=n_rounds)
+        return np.minimum(rng.geometric(1.0 / self.mean, size=n_rounds), NEVER)
 
 
 @dataclass(frozen=True)

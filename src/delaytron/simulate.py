@@ -20,7 +20,7 @@ from delaytron.records import Ints, Span, Worlds
 from delaytron.results import Result
 from delaytron.worlds import BYTES_PER_ROUND, checkpoints, empty_log, make_worlds
 
-BATCH_BYTES = 64 * 2**20  # what the runs that one thread plays together may take
+MEMORY = 56 * 2**20  # bytes that the runs being played may take, all threads together
 BATCH_RUNS = 32
 CACHE_BYTES = 4 * 2**20
 AHEAD = 4  # rounds: far enough for the memory to answer, near enough to be cached still
@@ -167,7 +167,7 @@ def _batches(plan: _Plan, jobs: list[Job], threads: int) -> Iterator[list[Job]]:
     for job in jobs:
         worlds = len({run for run, _ in [*batch, job]})
         size = worlds * plan.n_rounds * BYTES_PER_ROUND + (len(batch) + 1) * state_bytes
-        if batch and (len(batch) >= most or size > BATCH_BYTES):
+        if batch and (len(batch) >= most or size > MEMORY / threads):
             yield batch
             batch = []
         batch.append(job)
