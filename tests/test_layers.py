@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "delaytron"
 LAYERS = [
     {"errors", "records"},
     {"checks", "_jit"},
-    {"rng", "matrices", "kernels.lanes", "kernels.lanes_llvm"},
+    {"rng", "matrices", "traces", "kernels.lanes", "kernels.lanes_llvm"},
     {"kernels", "kernels.linear"},
     {"kernels.explore", "kernels.arrivals"},
     {"kernels.loop"},

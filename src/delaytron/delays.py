@@ -14,9 +14,7 @@ Examples
 ([1, 1, 1], True)
 """
 
-import gzip
 import numbers
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, fields
@@ -29,8 +27,8 @@ from numpy.typing import NDArray
 
 from delaytron.checks import number, positive, whole
 from delaytron.errors import InvalidInput
+from delaytron.traces import NEVER, check_trace, read_trace
 
-NEVER = int(np.iinfo(np.int64).max // 2)  # half of the range: t + NEVER still fits into 64 bits
 ALLOWED = (
     "1000 or uniform:D, fixed:D, geometric:MEAN, lognormal:MEDIAN,SIGMA, pareto:MINIMUM,ALPHA, trace:FILE, "
     "each optionally followed by +missing:RATE"
@@ -152,50 +150,14 @@ class Trace(_Model):
 
     def __post_init__(self, source: Any, never: int) -> None:
         whole("never", never, at_least=-NEVER)
-        values, lines = _read(Path(source)) if isinstance(source, str | Path) else (source, None)
-        object.__setattr__(self, "delays", _recorded(values, never, lines))
+        values, lines = read_trace(Path(source)) if isinstance(source, str | Path) else (source, None)
+        object.__setattr__(self, "delays", check_trace(values, never, lines))
 
     def __repr__(self) -> str:
         return f"Trace({len(self.delays)} delays, {np.mean(self.delays == NEVER):.1%} never)"
 
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:  # noqa: ARG002
         return np.resize(self.delays, n_rounds)
-
-
-def _recorded(values: Any, never: int, lines: list[int] | None) -> NDArray[np.int64]:
-    try:
-        given = np.asarray(values)
-    except ValueError:
-        raise InvalidInput("a trace must be a 1-D sequence, got rows of different lengths") from None
-    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-        raise InvalidInput(f"a trace must be 1-D whole numbers, got shape {given.shape} of {given.dtype}")
-    given = given.astype(np.uint64 if given.dtype.kind == "u" else np.int64)
-    for i in np.flatnonzero((given < 1) & (given != never))[:1]:
-        place = f"line {lines[i]}" if lines else f"index {i}"
-        raise InvalidInput(f"a delay must be at least 1, or {never} for never; got {given[i]} at {place}")
-    return np.where(given == never, NEVER, np.minimum(given, NEVER)).astype(np.int64)
-
-
-def _read(path: Path) -> tuple[Any, list[int] | None]:
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            if path.name.removesuffix(".gz").endswith(".npy"):
-                return np.lib.format.read_array(file, allow_pickle=False), None
-            text = file.read().decode("utf-8-sig")
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise InvalidInput(f"cannot read the trace {str(path)!r}: {error}") from None
-    return _numbers(text)
-
-
-def _numbers(text: str) -> tuple[list[int], list[int]]:
-    words = (row.partition("#")[0].strip() for row in text.splitlines())
-    rows = [(line, word) for line, word in enumerate(words, start=1) if word]
-    header = bool(rows) and rows[0][1].lstrip("\"'")[:1].isalpha()
-    for line, word in rows[header:]:
-        if not word.removeprefix("-").isdecimal() or len(word) > 99:
-            raise InvalidInput(f"a trace has one whole number per line, got {word!r} at line {line}")
-    values = [max(-NEVER, min(int(word), NEVER)) for _, word in rows[header:]]
-    return values, [line for line, _ in rows[header:]]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from delaytron.kernels.linear import as_matrix
 from delaytron.learners.base import Learner
 from delaytron.matrices import as_matrix_of, as_stream, check_matrix, is_sparse
 from delaytron.records import Array, Ints, Run, Span, Worlds
+from delaytron.traces import NEVER
 from delaytron.worlds import empty_log
 
 
@@ -71,7 +72,7 @@ def _whole_numbers(name: str, values: Any, n_rounds: int, low: int, high: int | 
     if bad.size:
         allowed = f"at least {low}" if high is None else f"in {low}..{high}"
         raise InvalidInput(f"{name} must be {allowed}, got {numbers[bad[0]]} in round {bad[0] + 1}")
-    return np.asarray(np.minimum(numbers, np.iinfo(np.int64).max // 2), np.int64)
+    return np.asarray(np.minimum(numbers, NEVER), np.int64)
 
 
 def _uniform(draws: Any, n_rounds: int) -> Array:
