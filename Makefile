@@ -23,7 +23,7 @@ setup: .venv/ready
 # A small version of the paper's experiment: three learners, delays up to 1, 100, 1000 and 5000, ten runs each.
 demo: .venv/ready
 	$(DELAYTRON) run banditron delaytron adaptive_delaytron --data synsep --delay 1,100,1000,5000 \
-	    --gamma 0.03125 --rounds 1000000 --runs 10 --output results/demo
+	    --gamma 0.03 --rounds 1000000 --runs 10 --output results/demo
 
 test: .venv/ready
 	$(BIN)/ruff check .

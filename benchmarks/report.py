@@ -1,0 +1,47 @@
+"""Tables of measurements, on the screen and in Markdown, and the machine that they come from."""
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.table import Table
+
+
+class Sheet(NamedTuple):
+    """A table on its way to the screen and to the Markdown file."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
+def machine():
+    """Name what was measured on."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
+    return f"{cpu} ({os.cpu_count()} cores), {platform.system()}, Python {platform.python_version()}, {versions}"
+
+
+def show(console, sheet):
+    """Print a table and its notes."""
+    table = Table(title=sheet.title, caption="\n".join(sheet.notes), caption_justify="left", title_justify="left")
+    for i, name in enumerate(sheet.header):
+        table.add_column(name, justify="right" if i else "left")
+    for row in sheet.rows:
+        table.add_row(*row)
+    console.print(table, "")
+
+
+def markdown(sheet):
+    """Return the same as Markdown."""
+    lines = [f"## {sheet.title}", "", _line(sheet.header), _line([":--", *["--:"] * (len(sheet.header) - 1)])]
+    lines += [_line(row) for row in sheet.rows]
+    return "\n".join([*lines, "", *(f"* {note}" for note in sheet.notes), ""])
+
+
+def _line(cells):
+    return f"| {' | '.join(cells)} |"
