@@ -1,5 +1,6 @@
 """Learners as files."""
 
+import json
 import os
 
 import numpy as np
@@ -30,10 +31,14 @@ def test_a_fresh_learner_can_be_saved(tmp_path):
 
 def test_a_file_holds_no_code(tmp_path):
     trained().save(tmp_path / "a")
-    assert b"pickle" not in (tmp_path / "a").read_bytes()
-    from safetensors.numpy import load_file
-
-    assert load_file(tmp_path / "a")["state.W"].shape == (4, 5)
+    content = (tmp_path / "a").read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])  # safetensors: a JSON header, then plain numbers
+    assert header["state.W"]["shape"] == [4, 5]
+    assert (
+        max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
+        == len(content) - 8 - length
+    )
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
@@ -68,6 +73,68 @@ def wrong_shape(path):
     save_file(load_file(path) | {"state.W": np.zeros((2, 2))}, path, metadata)
 
 
+def changed(**tensors):
+    """Replace tensors of the file."""
+
+    def harm(path):
+        from safetensors import safe_open
+        from safetensors.numpy import load_file, save_file
+
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata()
+        save_file(load_file(path) | tensors, path, metadata)
+
+    return harm
+
+
+def no_header(path):
+    from safetensors.numpy import load_file, save_file
+
+    save_file(load_file(path), path, {"format": "delaytron-learner-1", "header": "{"})
+
+
+N_OPEN = len(trained().ledger.plays)
+HARMS = {
+    "open.greedy": np.full(N_OPEN, 10**12),
+    "open.label": np.full(N_OPEN, 4),
+    "open.prob": np.full(N_OPEN, 2.0),
+    "open.values": np.zeros(3),
+    "open.starts": np.arange(N_OPEN + 1),
+    "answers": np.full(41, 7, np.int32),
+    "arrived": np.array([99]),
+    "state.W": np.full((4, 5), np.nan),
+}
+
+
+@pytest.mark.parametrize("name", HARMS)
+def test_a_damaged_file_cannot_reach_the_compiled_update(name, tmp_path):
+    path = tmp_path / "a"
+    trained().save(path)
+    changed(**{name: HARMS[name]})(path)
+    with pytest.raises(dt.InvalidInput, match=r"makes no sense|is not finite") as caught:
+        dt.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_sparse_file_with_wrong_indices_is_refused(tmp_path):
+    path = tmp_path / "a"
+    learner = trained(rows=[csr_matrix(row) for row in ROWS])
+    learner.save(path)
+    n_values = sum(play.x.values.size for play in learner.ledger.plays.values())
+    changed(**{"open.indices": np.full(n_values, 5, np.uint32)})(path)
+    with pytest.raises(dt.InvalidInput, match=r"open.indices makes no sense"):
+        dt.load(path)
+
+
+def test_a_learner_that_could_not_be_loaded_is_not_saved(tmp_path):
+    class Own(dt.Delaytron):
+        pass
+
+    with pytest.raises(dt.InvalidInput, match="only learners of the registry can be saved, got Own"):
+        Own(3, 2).save(tmp_path / "a")
+    assert not list(tmp_path.iterdir())
+
+
 def nothing_there(path):
     path.unlink()
 
@@ -79,6 +146,7 @@ def nothing_there(path):
         (other_format, "is not a learner: its format is 'pt'"),
         (wrong_shape, r"state.W has shape \(2, 2\), expected \(4, 5\)"),
         (nothing_there, "there is no file"),
+        (no_header, "is not a learner that this version can read"),
     ],
 )
 def test_a_file_that_is_no_learner_is_refused_in_one_line(harm, message, tmp_path):

@@ -127,6 +127,37 @@ def test_a_template_becomes_a_kernel_when_its_slots_are_filled():
         interpreted(twice_hole)(3)
 
 
+OWN = """
+import numpy as np, delaytron as dt
+from delaytron._jit import kernel
+from delaytron.kernels.explore import follow_greedily
+from delaytron.kernels.linear import add_row
+from delaytron.learners.perceptron import Params
+from delaytron.learners.rule import Rule
+
+@kernel
+def step(state, params, past, correct):
+    add_row(state.W, past.label, SCALE, past.x.indices, past.x.values)
+
+class Own(dt.Learner):
+    rule = Rule("own", Params, follow_greedily, step)
+    def __init__(self):
+        super().__init__(2, 1, Params(), 0)
+
+print(dt.replay(Own(), [[1.0], [1.0]], [0, 1], [1, 1], [.1, .2]).weights[0, 0])
+"""
+
+
+def test_an_edited_learner_of_the_user_is_compiled_again(tmp_path):
+    environment, script, seen = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, tmp_path / "own.py", []
+    for scale in ("1.0", "5.0"):
+        script.write_text(OWN.replace("SCALE", scale))
+        seen.append(
+            subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+        )
+    assert [float(done.stdout) for done in seen] == [1.0, 5.0]
+
+
 TINY = """
 import sys, numpy as np, delaytron as dt
 assert 'numba' not in sys.modules, 'import compiled something'

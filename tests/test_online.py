@@ -1,6 +1,7 @@
 """The online object: late, repeated, conflicting, unknown and malformed input."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -27,10 +28,10 @@ def trained(cls=dt.Delaytron, rows=ROWS, **settings):
 def everything(learner):
     """Return all that a learner is, to compare to the bit."""
     ledger = learner.ledger
-    plays = [(p.round, p.greedy, p.label, p.prob, p.x.values.tobytes()) for p in ledger.plays.values()]
+    plays = [(*p._replace(x=None), p.x.values.tobytes(), str(p.x.indices)) for p in ledger.plays.values()]
     state = [field.tobytes() for field in learner.state]
     draws = json.dumps(learner._draws.bit_generator.state)
-    return state, plays, ledger.answers.tobytes(), list(ledger.arrived), ledger.answered, draws, learner.sparse
+    return state, plays, ledger.answers.tobytes(), sorted(ledger.arrived), ledger.answered, draws, learner.sparse
 
 
 def broken_row(indices):
@@ -56,6 +57,9 @@ BAD_ROWS = [
     (np.ones((1, 5)), r"x must be 1-D with 5 numbers, got shape \(1, 5\)"),
     (["a", 1, 2, 3, 4], "x must be 5 numbers"),
     (None, "x must be"),
+    (["1", "2", "3", "4", "5"], "x must be 5 numbers"),
+    (np.full(5, 1j), "x must be 5 numbers"),
+    ([10**400, 0, 0, 0, 0], "x must be 5 numbers"),
     (csr_array(np.ones((2, 5))), "x must be one row, got 2"),
     (csr_array(np.ones((1, 4))), "X must have 5 features, got 4"),
     (csr_array([[np.inf, 0, 0, 0, 0]]), "X must be finite, got inf"),
@@ -80,6 +84,8 @@ BAD_FEEDBACK = [
     (("one", True), {}, dt.UnknownDecision, "decision 'one' was never issued"),
     ((1.5, True), {}, dt.UnknownDecision, "decision 1.5 was never issued"),
     ((None, True), {}, dt.UnknownDecision, "decision None was never issued"),
+    ((1.0, True), {}, dt.UnknownDecision, "decision 1.0 was never issued"),
+    ((True, True), {}, dt.UnknownDecision, "decision True was never issued"),
     ((3, "yes"), {}, dt.InvalidInput, "correct must be True or False, got 'yes'"),
     ((3, 2), {}, dt.InvalidInput, "correct must be True or False, got 2"),
     ((3,), {}, dt.InvalidInput, r"Delaytron is told feedback\(id, correct=...\), nothing else"),
@@ -95,6 +101,53 @@ def test_bad_feedback_is_refused_and_changes_nothing(args, kwargs, error, messag
     with pytest.raises(error, match=message):
         learner.feedback(*args, **kwargs)
     assert everything(learner) == before
+
+
+@pytest.mark.parametrize("x", [[1e200, 0, 0, 0, 1.0], csr_array([[1e200, 0, 0, 0, 1.0]])])
+def test_large_numbers_are_finite_too(x):
+    learner = dt.Banditron(4, 5, seed=0)
+    learner.feedback(learner.decide(x).id, correct=False)
+    learner.flush()
+    assert learner.weights.min() == -1e200
+
+
+def test_spare_room_behind_a_sparse_row_is_not_read():
+    row = csr_array([[1.0, 2.0, 3.0, 4.0, 5.0]])
+    row.indptr[1] = 2
+    learner = dt.Banditron(4, 5, seed=0)
+    learner.feedback(learner.decide(row).id, correct=False)
+    learner.flush()
+    assert learner.weights.min(axis=0).tolist() == [-1.0, -2.0, 0.0, 0.0, 0.0]
+
+
+def test_threads_may_score_at_the_same_time():
+    learner, X = dt.Banditron(200, 5, seed=0), np.random.default_rng(0).normal(size=(3000, 5))
+    for row in X[:50]:
+        learner.feedback(learner.decide(row).id, correct=True)
+    expected = learner.scores(X)
+    with ThreadPoolExecutor(2) as pool:
+        assert all(same_bits(scores, expected) for scores in pool.map(learner.scores, [X] * 20))
+
+
+def test_an_interrupted_update_keeps_the_answer(monkeypatch):
+    learner = dt.Banditron(3, 2, seed=0)
+    decision = learner.decide([1.0, 0.0])
+    learner.feedback(decision.id, correct=False)
+    before = everything(learner)
+    with monkeypatch.context() as patch:
+        patch.setitem(learner.rule.__dict__, "learn", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            learner.flush()
+    assert everything(learner) == before
+    learner.flush()
+    assert learner.weights[decision.greedy].tolist() == [-1.0, 0.0]
+
+
+class Interrupted:
+    """A kernel during whose compilation the user loses patience."""
+
+    def compiled(self, *_):
+        raise KeyboardInterrupt
 
 
 def test_the_same_answer_twice_is_a_no_op_that_says_so():
@@ -118,7 +171,9 @@ def test_another_answer_is_a_conflict_and_changes_nothing(flushed):
     if flushed:
         learner.flush()
     before = everything(learner)
-    with pytest.raises(dt.ConflictingFeedback, match="decision 1 was answered 1 before, now 0 came"):
+    with pytest.raises(
+        dt.ConflictingFeedback, match="decision 1 was answered 'correct', now 'wrong' came; a second answer must agree"
+    ):
         learner.feedback(decision.id, correct=False)
     assert everything(learner) == before
 

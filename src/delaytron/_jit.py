@@ -9,11 +9,12 @@ closes over another compiled function or takes one as an argument; names in the 
 import os
 from collections.abc import Callable, Mapping
 from dis import get_instructions
-from functools import cache, cached_property
+from functools import cached_property
 from hashlib import sha256
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Protocol, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -92,8 +93,26 @@ class Kernel:
         linked = FunctionType(self.function.__code__, names, self.function.__name__)
         linked.__module__ = self.function.__module__
         if self.cache_name is not None:
-            linked.__qualname__ = f"{self.cache_name}-{source_digest()}"
+            linked.__qualname__ = f"{self.cache_name}-{self.digest[:16]}"
         return linked
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the code of this kernel and of all that it calls.
+
+        It is part of a cached kernel's name: Numba does not notice an edited callee in another file and would
+        silently run yesterday's machine code.
+        """
+        names = {**self.function.__globals__, **self.slots}
+        parts = [_code_digest(self.function.__code__)]
+        if self.machine is not None:
+            parts.append(Path(str(find_spec(self.machine).origin)).read_text())  # type: ignore[union-attr]
+        for name in sorted(self._globals_read & names.keys()):
+            value = names[name]
+            if isinstance(value, Kernel):
+                value = (value.fill(**self.slots) if value.has_slots else value).digest
+            parts.append(f"{name}={getattr(value, '_fields', value)!r}")
+        return sha256("\n".join(parts).encode()).hexdigest()
 
     @cached_property
     def has_slots(self) -> bool:
@@ -106,6 +125,11 @@ class Kernel:
     def _globals_read(self) -> set[str]:
         """The global names that the code reads (co_names would mix in attributes)."""
         return {i.argval for i in get_instructions(self.function) if i.opname == "LOAD_GLOBAL"}
+
+
+def _code_digest(code: CodeType) -> str:
+    constants = [_code_digest(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames}"
 
 
 def slot() -> Any:
@@ -151,18 +175,3 @@ def taker(cls: Any) -> Any:
     """
     entries = ", ".join(f"batch.{field}[r]" for field in cls._fields)
     return Kernel(eval(f"lambda batch, r: cls({entries})", {"cls": cls}))  # noqa: S307 - fields are identifiers
-
-
-@cache
-def source_digest() -> str:
-    """Return a digest of the sources that kernels are made of.
-
-    It is part of a cached kernel's name: Numba does not notice an edited callee in another file and would
-    silently run yesterday's machine code.
-    """
-    digest = sha256()
-    package = Path(__file__).parent
-    for name in ("_jit.py", "records.py", "kernels/*.py", "learners/*.py"):
-        for path in sorted(package.glob(name)):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]

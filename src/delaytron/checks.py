@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+
 from delaytron.errors import InvalidInput
+from delaytron.records import Ints
 
 
 def number(name: str, value: Any) -> float:
@@ -37,6 +40,31 @@ def whole(name: str, value: Any, at_least: int) -> int:
     return int(value)
 
 
+def whole_numbers(name: str, values: Any, count: int, low: int, high: int | None = None) -> Ints:
+    """One whole number per round within the bounds; what a 64-bit round number cannot reach is cut off."""
+    given = one_per_round(name, values, count)
+    if given.dtype.kind not in "iu":
+        raise InvalidInput(f"{name} must be whole numbers, got {given.dtype}")
+    bad = np.flatnonzero((given < low) | (given > (given.max() if high is None else high)))
+    if bad.size:
+        allowed = f"at least {low}" if high is None else f"in {low}..{high}"
+        raise InvalidInput(f"{name} must be {allowed}, got {given[bad[0]]} in round {bad[0] + 1}")
+    if given.dtype.kind == "u":
+        given = np.minimum(given.astype(np.uint64), np.uint64(np.iinfo(np.int64).max // 2))
+    return np.asarray(np.minimum(given.astype(np.int64), np.iinfo(np.int64).max // 2), np.int64)
+
+
+def one_per_round(name: str, values: Any, count: int) -> Any:
+    """An array of `count` numbers."""
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise InvalidInput(f"{name} must be {count} numbers, one per round; got rows of different lengths") from None
+    if given.dtype.kind not in "iufb" or given.shape != (count,):
+        raise InvalidInput(f"{name} must be {count} numbers, one per round; got shape {given.shape} of {given.dtype}")
+    return given
+
+
 def flag(name: str, value: Any) -> bool:
     """True or False; 1 and 0 count as such."""
     try:
@@ -50,7 +78,7 @@ def flag(name: str, value: Any) -> bool:
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     """One of a few words; for another one, say which may have been meant."""
     words = list(allowed)
-    if value in words:
+    if isinstance(value, str) and value in words:
         return str(value)
     close = get_close_matches(str(value), words, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""

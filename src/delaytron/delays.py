@@ -25,7 +25,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import number, positive, whole
+from delaytron.checks import number, positive, whole, whole_numbers
 from delaytron.errors import InvalidInput
 from delaytron.traces import NEVER, check_trace, read_trace
 
@@ -168,7 +168,8 @@ class WithMissing(_Model):
     rate: float = field(metadata={"check": partial(_within, 0, 1)})
 
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
-        delays = np.asarray(self.model.sample(n_rounds, rng), dtype=np.int64)
+        drawn = self.model.sample(n_rounds, rng)
+        delays = whole_numbers(f"the delays of {self.model!r}", drawn, n_rounds, low=1)
         return np.where(rng.random(n_rounds) < self.rate, NEVER, delays)
 
 

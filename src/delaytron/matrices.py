@@ -82,13 +82,19 @@ def _dense(given: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _first_not_finite(values: NDArray[np.float64]) -> int | None:
-    if isfinite(values.dot(values)):  # the quick answer; squares that overflow only cost the slow one
+    if _squares_are_finite(values):
         return None
     for start in range(0, values.size, SLICE):
         finite = np.isfinite(values[start : start + SLICE])
         if not finite.all():
             return start + int(finite.argmin())
     return None
+
+
+def _squares_are_finite(values: NDArray[np.float64]) -> bool:
+    """Whether all is finite, found quickly; squares that overflow say no as well."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return isfinite(values.dot(values))
 
 
 def _canonical(given: Any) -> "Sparse":
@@ -124,9 +130,8 @@ def as_row(x: Any, n_features: int, sparse: bool | None) -> Row:
     return _only_nonzeros(row.values) if sparse else Row(None, _spread(row, n_features))
 
 
-def as_matrix_of(X: Any, n_features: int, sparse: bool) -> "Matrix":
-    """Return a checked matrix of the kind that is wanted; a single row may come as 1-D."""
-    matrix: Any = check_matrix(X, n_features, one_row_ok=True)
+def as_kind(matrix: Any, sparse: bool) -> "Matrix":
+    """Return a checked matrix as the kind that is wanted."""
     if is_sparse(matrix) == sparse:
         return matrix  # type: ignore[no-any-return]
     if not sparse:
@@ -145,8 +150,11 @@ def as_stream(matrix: "Matrix", y: Ints) -> Stream:
 
 def _dense_row(x: Any, n_features: int) -> Array:
     try:
-        values = np.array(x, dtype=np.float64)
-    except (TypeError, ValueError):
+        given = np.asarray(x)
+        if given.dtype.kind not in "biuf":
+            given = _numbers(x)
+        values = np.array(given, dtype=np.float64)
+    except (InvalidInput, TypeError, ValueError, OverflowError):
         raise InvalidInput(f"x must be {n_features} numbers, got {x!r}") from None
     if values.shape != (n_features,):
         raise InvalidInput(f"x must be 1-D with {n_features} numbers, got shape {values.shape}")
@@ -171,7 +179,8 @@ def _is_plain_row(x: Any, n_features: int) -> bool:
     indices, values = x.indices, x.data
     ordered = indices.size == values.size and bool((indices[1:] > indices[:-1]).all())
     inside = indices.size == 0 or 0 <= indices[0] <= indices[-1] < n_features
-    return ordered and bool(inside) and isfinite(values.dot(values))
+    whole = x.indptr[0] == 0 and x.indptr[-1] == indices.size
+    return ordered and bool(inside and whole) and _squares_are_finite(values)
 
 
 def _only_nonzeros(values: Array) -> Row:

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from delaytron.checks import one_per_round, whole_numbers
 from delaytron.errors import InvalidInput
 from delaytron.kernels.arrivals import schedule
 from delaytron.kernels.linear import as_matrix
 from delaytron.learners.base import Learner
-from delaytron.matrices import as_matrix_of, as_stream, check_matrix, is_sparse
-from delaytron.records import Array, Ints, Run, Span, Worlds
-from delaytron.traces import NEVER
+from delaytron.matrices import as_kind, as_stream, check_matrix, is_sparse
+from delaytron.records import Array, Run, Span, Worlds
 from delaytron.worlds import empty_log
 
 
@@ -42,11 +42,11 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     matrix = check_matrix(X, learner.n_features)
     if twin.ledger.rounds == 0:
         twin.settle(sparse=is_sparse(matrix))
-    matrix = as_matrix_of(matrix, learner.n_features, twin.sparse)
+    matrix = as_kind(matrix, twin.sparse)
     T = matrix.shape[0]
-    labels = _whole_numbers("y", y, T, 0, learner.n_classes - 1)
+    labels = whole_numbers("y", y, T, 0, learner.n_classes - 1)
     starts, arrivals = np.empty((1, T + 1), np.uint32), np.zeros((1, T), np.uint32)
-    schedule(_whole_numbers("delays", delays, T, 1, None), starts[0], arrivals[0])
+    schedule(whole_numbers("delays", delays, T, 1), starts[0], arrivals[0])
     worlds = Worlds(np.arange(T, dtype=np.uint32)[None], _uniform(draws, T)[None], starts, arrivals)
     log = empty_log(1, longest=T)
     before = (twin.ledger.rounds, twin.pending)
@@ -63,32 +63,9 @@ def _stack(fields: Any) -> Any:
     return type(fields)(*(np.array([field]) for field in fields))
 
 
-def _whole_numbers(name: str, values: Any, n_rounds: int, low: int, high: int | None) -> Ints:
-    """Check one whole number per round within the bounds."""
-    numbers: Any = _one_per_round(name, values, n_rounds)
-    if numbers.dtype.kind not in "iu":
-        raise InvalidInput(f"{name} must be whole numbers, got {numbers.dtype}")
-    bad = np.flatnonzero((numbers < low) | (numbers > (numbers.max() if high is None else high)))
-    if bad.size:
-        allowed = f"at least {low}" if high is None else f"in {low}..{high}"
-        raise InvalidInput(f"{name} must be {allowed}, got {numbers[bad[0]]} in round {bad[0] + 1}")
-    return np.asarray(np.minimum(numbers, NEVER), np.int64)
-
-
 def _uniform(draws: Any, n_rounds: int) -> Array:
-    numbers = np.asarray(_one_per_round("draws", draws, n_rounds), np.float64)
+    numbers = np.asarray(one_per_round("draws", draws, n_rounds), np.float64)
     bad = np.flatnonzero(~((numbers >= 0) & (numbers < 1)))
     if bad.size:
         raise InvalidInput(f"draws must be in [0, 1), got {numbers[bad[0]]} in round {bad[0] + 1}")
     return numbers
-
-
-def _one_per_round(name: str, values: Any, n_rounds: int) -> Any:
-    numbers = np.asarray(values)
-    if numbers.dtype.kind not in "iufb" or numbers.shape != (n_rounds,):
-        raise InvalidInput(f"{name} must be {n_rounds} numbers, one per row of X; got {_described(numbers)}")
-    return numbers
-
-
-def _described(values: Any) -> str:
-    return f"shape {values.shape} of {values.dtype}"

@@ -45,7 +45,7 @@ class Result:
     rounds : (checkpoints,) array
         Where errors were noted; the last one is the number of rounds.
     parameters : list of dict
-        The learner's parameters, one entry per run.
+        The parameters that were given, one entry per run; the others have the learner's defaults.
     run : (runs,) array
         The number of each run: runs of the same number share rows, delays and draws.
     mistakes : (runs, checkpoints, 2) array

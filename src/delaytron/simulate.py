@@ -57,9 +57,9 @@ def simulate(
     sampling : {"replacement", "epochs"}
         How rows are drawn when `rounds` exceeds them: uniformly (the paper's protocol), or in reshuffled passes.
     n_jobs : int, optional
-        Threads; all cores by default.
+        Threads; all cores by default, and by -1.
     progress : callable, optional
-        Called with the number of rounds just played.
+        Called with the number of rounds just played, by the thread that played them.
     **parameters
         Of the learner; a list gives one set of runs per entry.
 
@@ -116,7 +116,9 @@ def _grid(cls: type[Learner], parameters: dict[str, Any]) -> list[dict[str, Any]
     for name in parameters:
         if name not in known:
             raise InvalidInput(f"{cls.rule.name} takes {', '.join(known) or 'no parameters'}; got {name}")
-    values = [list(v) if isinstance(v, list | tuple | np.ndarray) else [v] for v in parameters.values()]
+    values = [
+        list(dict.fromkeys(v if isinstance(v, list | tuple) else np.ravel(v).tolist())) for v in parameters.values()
+    ]
     for name, several in zip(parameters, values, strict=True):
         if not several:
             raise InvalidInput(f"{name} must have at least one value, got []")
@@ -153,9 +155,9 @@ Job = tuple[int, int]  # run, and entry of the parameter grid
 def _play_all(plan: _Plan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> Ints:
     from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
 
-    threads = cpu_count() if n_jobs is None else whole("n_jobs", n_jobs, at_least=1)
+    threads = cpu_count() if n_jobs in (None, -1) else whole("n_jobs", n_jobs, at_least=1)
     batches = _batches(plan, jobs, threads)
-    played = Parallel(threads, prefer="threads")(delayed(_play)(plan, learners, batch) for batch in batches)
+    played = Parallel(threads, require="sharedmem")(delayed(_play)(plan, learners, batch) for batch in batches)
     return np.concatenate(played)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from delaytron.checks import whole_numbers
 from delaytron.delays import Delay
 from delaytron.kernels.arrivals import schedule
 from delaytron.records import Ints, Log, Rounds, Worlds
@@ -23,7 +24,8 @@ def make_worlds(
     for w, run in enumerate(runs):
         worlds.rows[w] = choose_rows(n_rows, n_rounds, sampling, stream(seed, "rows", run))
         stream(seed, "exploration", run).random(out=worlds.draws[w])
-        delays = delay.sample(n_rounds, stream(seed, "delays", run))
+        drawn = delay.sample(n_rounds, stream(seed, "delays", run))
+        delays = whole_numbers(f"the delays of {delay!r}", drawn, n_rounds, low=1)
         longest = max(longest, schedule(delays, worlds.starts[w], worlds.arrivals[w]))
     return worlds, longest
 

@@ -43,7 +43,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", check_matrix(self.X))
-        object.__setattr__(self, "y", _check_classes(self.y, self.n_rows, self.n_classes))
+        object.__setattr__(self, "y", _check_classes(np.asarray(self.y), self.n_rows, self.n_classes))
 
     @property
     def n_rows(self) -> int:
@@ -83,7 +83,9 @@ def _check_classes(y: NDArray[np.int64], n_rows: int, n_classes: int) -> NDArray
         raise InvalidInput(f"y must name at least two classes, got {n_classes}")
     if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= n_classes:
         raise InvalidInput(f"y must hold whole class numbers from 0 to {n_classes - 1}")
-    return np.ascontiguousarray(y, dtype=np.int64)
+    own = np.array(y, dtype=np.int64)
+    own.setflags(write=False)  # the compiled loop trusts the class numbers
+    return own
 
 
 def as_dataset(data: Any, name: str = "data") -> Dataset:
@@ -98,6 +100,7 @@ def as_dataset(data: Any, name: str = "data") -> Dataset:
     ('cat', 'dog')
     """
     if isinstance(data, Dataset):
+        check_matrix(data.X)  # the arrays are the caller's, who may have written into them since
         return data
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InvalidInput(f"data must be a Dataset or a pair (X, y), got {type(data).__name__}")

@@ -13,12 +13,14 @@ from delaytron.kernels.linear import as_matrix, padded, weight_shape
 from delaytron.kernels.loop import score_all
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.rule import Rule
-from delaytron.matrices import as_matrix_of, as_row, as_stream
+from delaytron.matrices import as_kind, as_row, as_stream, check_matrix
 from delaytron.records import Array, Decision, Ints, Play
 from delaytron.rng import fresh_seed, stream
 
 DEFAULT_GAMMA = 2.0**-6
 NO_LABELS = np.empty(0, np.int64)
+SCORED = 256  # rows scored together, so that converting them takes little memory
+WORDS = {"correct": ("wrong", "correct")}
 
 _score_all = fill(score_all, "score_all")
 
@@ -32,7 +34,8 @@ class Learner:
     """A learner that decides, and is told later (or never) what came of it.
 
     The first decision fixes whether the learner works on dense rows or on sparse ones; rows of the other kind
-    are converted. An error leaves everything as it was.
+    are converted. An error leaves everything as it was. One thread at a time may decide, give feedback or save;
+    `predict` and `scores` may run beside each other.
     """
 
     rule: ClassVar[Rule]
@@ -44,7 +47,7 @@ class Learner:
         self.n_features = whole("n_features", n_features, at_least=1)
         self.seed = fresh_seed() if seed is None else whole("seed", seed, at_least=0)
         self.params = params
-        self.ledger = Ledger()
+        self.ledger = Ledger(WORDS.get(self.hears, ()))
         self._draws = stream(self.seed, "exploration")
         self.scratch = new_scratch(self.n_classes)
         self.settle(sparse=False)
@@ -81,8 +84,10 @@ class Learner:
 
     def flush(self) -> None:
         """Apply the answers that came now; this is not a round, so no clock moves."""
-        for past, answer in self.ledger.take_arrived():
+        for number in sorted(self.ledger.arrived):
+            past, answer = self.ledger.plays[number], self.ledger.answers[number - 1]
             self.rule.learn.compiled(self.state, self.params, past, answer)
+            self.ledger.close(number)
 
     @property
     def pending(self) -> int:
@@ -95,9 +100,11 @@ class Learner:
 
     def scores(self, X: Any) -> Array:
         """Return the scores W x of every row, as an (n, K) array."""
-        rows = as_matrix_of(X, self.n_features, self.sparse)
-        out = np.empty((rows.shape[0], self.n_classes))
-        _score_all(self.state.W, as_stream(rows, NO_LABELS), self.scratch[0], out)
+        rows: Any = check_matrix(X, self.n_features, one_row_ok=True)
+        out, scratch = np.empty((rows.shape[0], self.n_classes)), np.empty(padded(self.n_classes))
+        for start in range(0, rows.shape[0], SCORED):
+            part = as_stream(as_kind(rows[start : start + SCORED], self.sparse), NO_LABELS)
+            _score_all(self.state.W, part, scratch, out[start : start + SCORED])
         return out
 
     @property

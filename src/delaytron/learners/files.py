@@ -25,6 +25,8 @@ def save(learner: "Learner", path: str | Path) -> None:
     """Write a learner so that after a crash there is the old file or the new one, and never half of one."""
     from safetensors.numpy import save as to_bytes  # noqa: PLC0415 - only needed here
 
+    if _registry().get(learner.rule.name) is not type(learner):
+        raise InvalidInput(f"only learners of the registry can be saved, got {type(learner).__name__}")
     header = {"learner": learner.rule.name, "settings": learner.settings(), "sparse": learner.sparse}
     tensors = _state_tensors(learner) | _ledger_tensors(learner.ledger, learner.sparse)
     content = to_bytes(tensors, {"format": FORMAT, "header": json.dumps(header)})
@@ -45,9 +47,9 @@ def load(path: str | Path) -> "Learner":
     >>> again.pending, again.feedback(decision.id, correct=True)
     (1, 'accepted')
     """
-    header, tensors = _read(Path(path))
+    metadata, tensors = _read(Path(path))
     try:
-        return _rebuild(header, tensors)
+        return _rebuild(json.loads(metadata["header"]), tensors)
     except (KeyError, TypeError, IndexError, ValueError) as problem:
         raise InvalidInput(f"{path} is not a learner that this version can read: {problem}") from None
 
@@ -65,7 +67,7 @@ def replace_file(path: Path, content: bytes) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
+def _read(path: Path) -> tuple[dict[str, str], Tensors]:
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415
 
     try:
@@ -78,14 +80,19 @@ def _read(path: Path) -> tuple[dict[str, Any], Tensors]:
         raise InvalidInput(f"{path} is not a safetensors file: {problem}") from None
     if metadata.get("format") != FORMAT:
         raise InvalidInput(f"{path} is not a learner: its format is {metadata.get('format')!r}, not {FORMAT!r}")
-    return json.loads(metadata["header"]), tensors
+    return metadata, tensors
+
+
+def _registry() -> "dict[str, type[Learner]]":
+    from delaytron.learners import LEARNERS  # noqa: PLC0415 - the registry imports every learner
+
+    return LEARNERS
 
 
 def _rebuild(header: dict[str, Any], tensors: Tensors) -> "Learner":
-    from delaytron.learners import LEARNERS  # noqa: PLC0415 - the registry imports every learner
-
-    learner = LEARNERS[header["learner"]](**header["settings"])
-    learner.restore(header["sparse"], _state(learner, header["sparse"], tensors), _ledger(tensors))
+    learner, sparse = _registry()[header["learner"]](**header["settings"]), bool(header["sparse"])
+    check_open_decisions(learner, sparse, tensors)
+    learner.restore(sparse, _state(learner, sparse, tensors), _ledger(learner.ledger, tensors))
     return learner
 
 
@@ -100,6 +107,8 @@ def _state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
         expected = getattr(like, name)
         if field.shape != expected.shape[1:] or field.dtype != expected.dtype:
             raise InvalidInput(f"state.{name} has shape {field.shape}, expected {expected.shape[1:]}")
+        if not np.isfinite(field).all():
+            raise InvalidInput(f"state.{name} is not finite")
     return type(like)(**fields)
 
 
@@ -108,7 +117,7 @@ def _ledger_tensors(ledger: Ledger, sparse: bool) -> Tensors:
     lengths = np.array([play.x.values.size for play in plays], np.int64)
     tensors: Tensors = {
         "answers": np.array(ledger.answers, np.int32),
-        "arrived": np.array(ledger.arrived, np.int64),
+        "arrived": np.array(sorted(ledger.arrived), np.int64),
         "open.round": np.array([play.round for play in plays], np.int64),
         "open.greedy": np.array([play.greedy for play in plays], np.int64),
         "open.label": np.array([play.label for play in plays], np.int64),
@@ -122,10 +131,36 @@ def _ledger_tensors(ledger: Ledger, sparse: bool) -> Tensors:
     return tensors
 
 
-def _ledger(tensors: Tensors) -> Ledger:
-    ledger = Ledger()
+def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> None:
+    """Refuse a file whose open decisions the compiled update must not trust."""
+    K, d = learner.n_classes, learner.n_features
+    answers, arrived, rounds = tensors["answers"], tensors["arrived"], tensors["open.round"]
+    starts, values = tensors["open.starts"], tensors["open.values"]
+    lengths = np.diff(starts)
+    highest = 1 if learner.hears == "correct" else K - 1
+    waiting = np.flatnonzero(answers == OPEN) + 1
+    sound = {
+        "answers": ((answers >= OPEN) & (answers <= highest)).all(),
+        "arrived": np.array_equal(np.sort(rounds), np.union1d(waiting, arrived))
+        and not np.isin(arrived, waiting).any(),
+        "open.greedy": _between(tensors["open.greedy"], K, rounds.size),
+        "open.label": _between(tensors["open.label"], K, rounds.size),
+        "open.prob": tensors["open.prob"].size == rounds.size and (np.abs(tensors["open.prob"] - 0.5) <= 0.5).all(),
+        "open.starts": starts.size == rounds.size + 1 and starts[0] == 0 and starts[-1] == values.size,
+        "open.values": np.isfinite(values).all() and (lengths >= 0).all() and (sparse or (lengths == d).all()),
+        "open.indices": not sparse or _between(tensors["open.indices"], d, values.size),
+    }
+    if not all(sound.values()):
+        raise InvalidInput(f"{next(name for name, good in sound.items() if not good)} makes no sense")
+
+
+def _between(numbers: NDArray[Any], below: int, count: int) -> bool:
+    return numbers.shape == (count,) and bool(((numbers >= 0) & (numbers < below)).all())
+
+
+def _ledger(ledger: Ledger, tensors: Tensors) -> Ledger:
     ledger.answers = array("i", tensors["answers"].tolist())
-    ledger.arrived = tensors["arrived"].tolist()
+    ledger.arrived = set(tensors["arrived"].tolist())
     ledger.answered = int(np.count_nonzero(tensors["answers"] != OPEN))
     columns = [tensors[f"open.{name}"].tolist() for name in ("round", "greedy", "label", "prob")]
     for i, (number, greedy, label, prob) in enumerate(zip(*columns, strict=True)):

@@ -1,6 +1,7 @@
 """The ledger of a learner: which decisions are open, what was answered, and what waits to be applied."""
 
 from array import array
+from operator import index
 from typing import Any
 
 from delaytron.errors import ConflictingFeedback, UnknownDecision
@@ -12,11 +13,12 @@ OPEN = -1
 class Ledger:
     """Decisions are numbered from 1 in the order of their rounds; an answer is a small whole number."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: tuple[str, ...] = ()) -> None:
         self.plays: dict[int, Play] = {}
         self.answers = array("i")
-        self.arrived: list[int] = []
+        self.arrived: set[int] = set()
         self.answered = 0
+        self.words = words  # what the answers mean, for messages
 
     @property
     def rounds(self) -> int:
@@ -35,31 +37,33 @@ class Ledger:
 
     def answer(self, id: Any, answer: int) -> str:
         """Note an answer; the same one again changes nothing, another one is an error."""
-        known = self.answers[self._number(id) - 1]
+        number = self._number(id)
+        known = self.answers[number - 1]
         if known == answer:
             return "duplicate"
         if known != OPEN:
-            raise ConflictingFeedback(
-                f"decision {id!r} was answered {known} before, now {answer} came; a second answer must agree"
-            )
-        self.answers[id - 1] = answer
-        self.arrived.append(int(id))
+            was, now = self._word(known), self._word(answer)
+            raise ConflictingFeedback(f"decision {id!r} was answered {was}, now {now} came; a second answer must agree")
+        self.answers[number - 1] = answer
+        self.arrived.add(number)
         self.answered += 1
         return "accepted"
 
-    def take_arrived(self) -> list[tuple[Play, int]]:
-        """Return the answered decisions that were not applied yet, in the order of their rounds."""
-        taken = [(self.plays.pop(number), self.answers[number - 1]) for number in sorted(self.arrived)]
-        self.arrived.clear()
-        return taken
+    def close(self, number: int) -> None:
+        """Forget a decision whose answer has been applied."""
+        self.arrived.discard(number)
+        del self.plays[number]
 
     def _number(self, id: Any) -> int:
         try:
-            if 1 <= id <= len(self.answers) and id == int(id):
-                return int(id)
-        except (TypeError, ValueError):
+            if not isinstance(id, bool) and 1 <= index(id) <= len(self.answers):
+                return index(id)
+        except TypeError:
             pass
         raise UnknownDecision(f"decision {id!r} was never issued; {self._issued()}")
 
     def _issued(self) -> str:
         return f"known are 1 to {self.rounds}" if self.rounds else "none was issued yet"
+
+    def _word(self, answer: int) -> str:
+        return repr(self.words[answer]) if self.words else f"label {answer}"
