@@ -243,10 +243,12 @@ class TestTrouble:
     def test_a_name_like_no_other_gets_no_hint(self):
         assert "did you mean" not in delaytron("run", "zzz").stderr
 
-    @pytest.mark.parametrize("flags", [["run", "--runs", "two"], ["run", "--speed", "9"], ["walk"], ["--fast"]])
-    def test_wrong_usage_is_exit_code_2(self, flags):
+    @pytest.mark.parametrize("flags", [["run", "--runs", "two"], ["run", "--speed", "9"], ["walk"]])
+    def test_wrong_usage_is_one_line_and_exit_code_2(self, flags):
         result = delaytron(*flags)
         assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.count("\n") == 1
+        assert result.stderr.startswith("delaytron: ")
 
     @pytest.mark.parametrize(
         ("problem", "code", "line"),

@@ -31,16 +31,22 @@ delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
 """
 
 
+UsageError: Any = typer.BadParameter.__base__  # its module depends on the version of typer
+
+
 class _Commands(TyperGroup):
     """Turns what went wrong into one line and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise
         except (DelaytronError, OSError) as problem:
             _stop(str(problem), 2)
+        except UsageError as problem:
+            _stop(f"{problem.format_message().rstrip('.')}; see delaytron --help", 2)
         except MemoryError:
             _stop("not enough memory; try fewer --rounds, --runs or --threads", 2)
         except KeyboardInterrupt:
