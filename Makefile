@@ -11,7 +11,7 @@ setup: .venv/ready
 
 .venv/ready: requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
 	$(PIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	$(PIP) install --quiet --python $(BIN)/python --no-deps --editable .
 	touch $@
