@@ -100,7 +100,8 @@ def as_dataset(data: Any, name: str = "data") -> Dataset:
     ('cat', 'dog')
     """
     if isinstance(data, Dataset):
-        check_matrix(data.X)  # the arrays are the caller's, who may have written into them since
+        if data.sparse:
+            check_matrix(data.X)  # the loop trusts its indices, and the caller may have written into them since
         return data
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InvalidInput(f"data must be a Dataset or a pair (X, y), got {type(data).__name__}")
