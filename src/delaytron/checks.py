@@ -49,9 +49,10 @@ def whole_numbers(name: str, values: Any, count: int, low: int, high: int | None
     if bad.size:
         allowed = f"at least {low}" if high is None else f"in {low}..{high}"
         raise InvalidInput(f"{name} must be {allowed}, got {given[bad[0]]} in round {bad[0] + 1}")
-    if given.dtype.kind == "u":
-        given = np.minimum(given.astype(np.uint64), np.uint64(np.iinfo(np.int64).max // 2))
-    return np.asarray(np.minimum(given.astype(np.int64), np.iinfo(np.int64).max // 2), np.int64)
+    limit = np.iinfo(np.int64).max // 2
+    if given.size and given.max() > limit:
+        given = np.where(given > limit, limit, given)
+    return np.asarray(given, np.int64)  # as it came, where it can be: the delays of a long run are large
 
 
 def one_per_round(name: str, values: Any, count: int) -> Any:
