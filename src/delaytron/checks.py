@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from delaytron.errors import InvalidInput
-from delaytron.records import Ints
+from delaytron.records import NEVER, Ints
 
 
 def number(name: str, value: Any) -> float:
@@ -49,9 +49,8 @@ def whole_numbers(name: str, values: Any, count: int, low: int, high: int | None
     if bad.size:
         allowed = f"at least {low}" if high is None else f"in {low}..{high}"
         raise InvalidInput(f"{name} must be {allowed}, got {given[bad[0]]} in round {bad[0] + 1}")
-    limit = np.iinfo(np.int64).max // 2
-    if given.size and given.max() > limit:
-        given = np.where(given > limit, limit, given)
+    if given.size and given.max() > NEVER:
+        given = np.where(given > NEVER, NEVER, given)
     return np.asarray(given, np.int64)  # as it came, where it can be: the delays of a long run are large
 
 

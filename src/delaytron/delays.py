@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 from delaytron.checks import number, positive, whole, whole_numbers
 from delaytron.errors import InvalidInput
-from delaytron.traces import NEVER, check_trace, read_trace
+from delaytron.records import NEVER
+from delaytron.traces import check_trace, read_trace
 
 ALLOWED = (
     "1000 or uniform:D, fixed:D, geometric:MEAN, lognormal:MEDIAN,SIGMA, pareto:MINIMUM,ALPHA, trace:FILE, "

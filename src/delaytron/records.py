@@ -11,6 +11,8 @@ Labels = NDArray[np.int32]
 Rounds = NDArray[np.uint32]  # unsigned: an index that cannot be negative costs the compiled loop nothing to check
 Bools = NDArray[np.bool_]
 
+NEVER = int(np.iinfo(np.int64).max // 2)  # the delay of feedback that is lost; t + NEVER still fits into 64 bits
+
 
 class Decision(NamedTuple):
     """What a learner decided in one round; feedback names it by its `id`."""

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
-
-NEVER = int(np.iinfo(np.int64).max // 2)  # half of the range: t + NEVER still fits into 64 bits
+from delaytron.records import NEVER
 
 
 def check_trace(values: Any, never: int, lines: list[int] | None) -> NDArray[np.int64]:
