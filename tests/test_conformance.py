@@ -82,7 +82,8 @@ def test_predict_is_greedy_and_changes_nothing(name, setting, story):
     before = learner.weights
     labels = learner.predict(story.X)
     rows = [as_row(x, story.X.shape[1], learner.sparse) for x in story.rows()]
-    chosen = [learner.rule.choose(learner.state, learner.params, row, 0.5, learner.scratch) for row in rows]
+    extra = np.empty(len(learner.rule.extras))
+    chosen = [learner.rule.choose(learner.state, learner.params, row, 0.5, learner.scratch, extra) for row in rows]
     assert labels.tolist() == [greedy for greedy, _, _ in chosen]
     np.testing.assert_allclose(learner.scores(story.X), story.dense @ learner.weights.T, atol=1e-9)
     assert same_bits(before, learner.weights)

@@ -82,7 +82,7 @@ def expected_update(K, gamma, greedy, y, moment):
     for label in range(K):
         prob = gamma / K + (1 - gamma) * (label == greedy)
         W = np.zeros(weight_shape(K, 3, sparse=False))
-        banditron_update_interpreted(W, 1.0, Play(1, Row(None, x), greedy, label, prob), label == y)
+        banditron_update_interpreted(W, 1.0, Play(1, Row(None, x), greedy, label, prob, np.empty(0)), label == y)
         yield prob * moment(W / np.linalg.norm(x) if moment is squared else W)
 
 

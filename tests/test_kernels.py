@@ -14,6 +14,7 @@ from delaytron.kernels import lanes
 from delaytron.kernels.arrivals import schedule, sort_arrivals
 from delaytron.kernels.explore import argmax, draw
 from delaytron.kernels.linear import add_row, padded, score_dense, score_sparse, zero_weights
+from delaytron.records import Size
 from streams import same_bits
 
 score_dense_, score_sparse_ = fill(score_dense, "test.dense"), fill(score_sparse, "test.sparse")
@@ -54,7 +55,7 @@ def test_padding_is_enough_and_not_too_much(K):
 
 def test_weights_begin_on_a_cache_line():
     for shape in ((9, 400), (3, 7), (10, 1)):
-        W = zero_weights(3, shape)
+        W = zero_weights(3, Size(*shape, sparse=False))
         assert W.shape == (3, *shape)
         assert W.ctypes.data % 64 == 0
         assert not W.any()
@@ -140,9 +141,10 @@ def step(state, params, past, correct):
     add_row(state.W, past.label, SCALE, past.x.indices, past.x.values)
 
 class Own(dt.Learner):
+    name = "own"
     rule = Rule("own", Params, follow_greedily, step)
     def __init__(self):
-        super().__init__(2, 1, Params(), 0)
+        super().__init__(2, 1, Params(), {"seed": 0})
 
 print(dt.replay(Own(), [[1.0], [1.0]], [0, 1], [1, 1], [.1, .2]).weights[0, 0])
 """

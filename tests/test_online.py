@@ -28,10 +28,13 @@ def trained(cls=dt.Delaytron, rows=ROWS, **settings):
 def everything(learner):
     """Return all that a learner is, to compare to the bit."""
     ledger = learner.ledger
-    plays = [(*p._replace(x=None), p.x.values.tobytes(), str(p.x.indices)) for p in ledger.plays.values()]
+    plays = [
+        (*p._replace(x=None, extra=p.extra.tobytes()), p.x.values.tobytes(), str(p.x.indices))
+        for p in ledger.plays.values()
+    ]
     state = [field.tobytes() for field in learner.state]
     draws = json.dumps(learner._draws.bit_generator.state)
-    return state, plays, ledger.answers.tobytes(), sorted(ledger.arrived), ledger.answered, draws, learner.sparse
+    return state, plays, ledger.answers.tobytes(), sorted(ledger.arrived.items()), ledger.settled, draws, learner.sparse
 
 
 def broken_row(indices):

@@ -17,7 +17,8 @@ from delaytron import __version__, datasets, delays, tables
 from delaytron.checks import choice, whole
 from delaytron.errors import DelaytronError, InvalidInput
 from delaytron.learners import LEARNERS
-from delaytron.simulate import learner_class, parameter_names, simulate
+from delaytron.learners.common import own_parameters
+from delaytron.simulate import learner_class, simulate
 
 DELAY_HELP = f"{delays.ALLOWED}. Repeatable; 1,100,1000 tries all three."
 RUN_EXAMPLES = """
@@ -87,6 +88,11 @@ Threads = Annotated[int | None, typer.Option(help="Runs played at the same time.
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; A,B tries both. Repeatable.")
 ]
+Noise = Annotated[
+    str | None, typer.Option(metavar="RHO0,RHO1", help="Rates at which a wrong is told as right, a right as wrong.")
+]
+ExpireAfter = Annotated[list[int], typer.Option(metavar="ROUNDS", help="Stop waiting for an answer then. Repeatable.")]
+OnExpiry = Annotated[str, typer.Option(help="What no answer in time means: drop (nothing) or wrong (until corrected).")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the error curves: .png, .pdf or .svg.")]
 Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the errors of every run at every checkpoint.")]
 Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write results.csv, results.json and curves.png.")]
@@ -110,13 +116,17 @@ def run(
     sampling: Sampling = "replacement",
     threads: Threads = None,
     settings: Settings = [],  # noqa: B006
+    noise: Noise = None,
+    expire_after: ExpireAfter = [],  # noqa: B006
+    on_expiry: OnExpiry = "drop",
     plot: Plot = None,
     csv: Csv = None,
     output: Output = None,
     json: Json = False,
 ) -> None:
     """Play learners on a data set with late feedback and compare their errors."""
-    jobs = _plan(learners, delay, _assigned(f"gamma={text}" for text in gamma) | _assigned(settings))
+    life = _life(noise, expire_after, on_expiry)
+    jobs = _plan(learners, delay, _assigned(f"gamma={text}" for text in gamma) | _assigned(settings), life)
     targets = list(_targets(plot, csv, output))
     if threads is not None:
         whole("threads", threads, at_least=1)
@@ -161,16 +171,29 @@ class _Job:
         """Refuse bad values before anything is played."""
         delays.parse(self.delay)
         for values in product(*self.grid.values()):
-            LEARNERS[self.learner](2, 1, seed=0, **dict(zip(self.grid, values, strict=True)))
+            cls: Any = LEARNERS[self.learner]
+            cls(2, 1, seed=0, **dict(zip(self.grid, values, strict=True)))
 
 
-def _plan(names: Sequence[str], delay_texts: Sequence[str], parameters: Mapping[str, Any]) -> list[_Job]:
-    takes = {name: parameter_names(learner_class(name)) for name in names}
+def _life(noise: str | None, expire_after: list[int], on_expiry: str) -> dict[str, Any]:
+    """Return what the feedback is like, as parameters of every learner; only what was asked for."""
+    asked: dict[str, Any] = {"on_expiry": [on_expiry]} if expire_after or on_expiry != "drop" else {}
+    if expire_after:
+        asked["expire_after"] = expire_after
+    if noise is not None:
+        asked["noise"] = [tuple(map(_value, noise.split(",")))]
+    return asked
+
+
+def _plan(
+    names: Sequence[str], delay_texts: Sequence[str], parameters: Mapping[str, Any], life: dict[str, Any]
+) -> list[_Job]:
+    takes = {name: list(own_parameters(learner_class(name))) for name in names}
     taken = dict.fromkeys(chain(["gamma"], *takes.values()))  # gamma has a default, so it is always given
     for parameter in parameters:
         choice(f"a parameter of {', '.join(takes)}", parameter, taken)
     jobs = [
-        _Job(name, delay, {p: values for p, values in parameters.items() if p in own})
+        _Job(name, delay, {p: values for p, values in parameters.items() if p in own} | life)
         for name, own in takes.items()
         for delay in _split_delays(delay_texts)
     ]

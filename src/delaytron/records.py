@@ -10,6 +10,7 @@ Ints = NDArray[np.int64]
 Labels = NDArray[np.int32]
 Rounds = NDArray[np.uint32]  # unsigned: an index that cannot be negative costs the compiled loop nothing to check
 Bools = NDArray[np.bool_]
+Bytes = NDArray[np.uint8]
 
 NEVER = int(np.iinfo(np.int64).max // 2)  # the delay of feedback that is lost; t + NEVER still fits into 64 bits
 
@@ -39,6 +40,16 @@ class Play(NamedTuple):
     greedy: int
     label: int
     prob: float
+    extra: Array  # what else the learner noted of that moment
+
+
+class Size(NamedTuple):
+    """For what a state must have room: the problem, how its rows stand, and how many rounds may be open at once."""
+
+    n_classes: int
+    n_features: int
+    sparse: bool
+    n_open: int = 1
 
 
 class Stream(NamedTuple):
@@ -54,13 +65,18 @@ class Worlds(NamedTuple):
     """What happens to a run apart from its learner; each array has one entry per world.
 
     In round t (from 0) the answers to the rounds `arrivals[starts[t]:starts[t + 1]]`, ascending, are delivered,
-    then row `rows[t]` is shown, and `draws[t]` decides what is explored.
+    then row `rows[t]` is shown, and `draws[t]` decides what is explored. The other arrays are empty where life is
+    simple: what kind of event each arrival is, which answers of a round would be turned into a lie (bit 0 a
+    "wrong", bit 1 a "right"), and how many rounds wait for an answer in round t.
     """
 
     rows: Rounds
     draws: Array
     starts: Rounds
     arrivals: Rounds
+    kinds: Bytes
+    lies: Bytes
+    waiting: Rounds
 
 
 class Span(NamedTuple):
@@ -83,6 +99,7 @@ class Log(NamedTuple):
     greedy: Labels
     label: Labels
     prob: Array
+    extra: Array
     mistakes: Ints
 
 

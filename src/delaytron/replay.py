@@ -7,12 +7,11 @@ import numpy as np
 
 from delaytron.checks import one_per_round, whole_numbers
 from delaytron.errors import InvalidInput
-from delaytron.kernels.arrivals import schedule
-from delaytron.kernels.linear import as_matrix
 from delaytron.learners.base import Learner
+from delaytron.learners.rule import stack
 from delaytron.matrices import as_kind, as_stream, check_matrix, is_sparse
-from delaytron.records import Array, Run, Span, Worlds
-from delaytron.worlds import empty_log
+from delaytron.records import Array, Run, Span
+from delaytron.worlds import deliver, empty_log, empty_worlds
 
 
 def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
@@ -45,22 +44,18 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     matrix = as_kind(matrix, twin.sparse)
     T = matrix.shape[0]
     labels = whole_numbers("y", y, T, 0, learner.n_classes - 1)
-    starts, arrivals = np.empty((1, T + 1), np.uint32), np.zeros((1, T), np.uint32)
-    schedule(whole_numbers("delays", delays, T, 1), starts[0], arrivals[0])
-    worlds = Worlds(np.arange(T, dtype=np.uint32)[None], _uniform(draws, T)[None], starts, arrivals)
-    log = empty_log(1, longest=T)
+    worlds = empty_worlds(1, T, twin.life)
+    worlds.rows[0], worlds.draws[0] = np.arange(T), _uniform(draws, T)
+    worlds.lies[0] = twin.life.bend(twin.noise_draws(worlds.lies.size))
+    deliver(whole_numbers("delays", delays, T, 1), twin.life, worlds, 0)
+    log = empty_log(1, T, len(twin.rule.extras))
     before = (twin.ledger.rounds, twin.pending)
-    stream = as_stream(matrix, labels)
-    states, params = _stack(twin.state), _stack(twin.params)
+    stream, states, params = as_stream(matrix, labels), twin.room(T), stack(twin.params)
     twin.rule.play(stream, worlds, np.zeros(1, np.int64), log, states, params, twin.scratch, before, Span(0, T, 0))
-    weights = np.array(as_matrix(states.W[0], learner.n_classes, twin.sparse), order="C")
     played, greedy = log.label[0, :T].astype(np.int64), log.greedy[0, :T].astype(np.int64)
-    return Run(played, greedy, log.prob[0, :T].copy(), played == labels, weights)
-
-
-def _stack(fields: Any) -> Any:
-    """Make a batch of one."""
-    return type(fields)(*(np.array([field]) for field in fields))
+    state = type(states)(*(field[0] for field in states))
+    right = twin.covers(played, log.extra[0, :T], labels)
+    return Run(played, greedy, log.prob[0, :T].copy(), right, twin.matrix(state))
 
 
 def _uniform(draws: Any, n_rounds: int) -> Array:

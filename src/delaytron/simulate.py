@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import signature
 from itertools import product
 from typing import Any
 
@@ -10,15 +9,23 @@ import numpy as np
 
 from delaytron.checks import choice, whole
 from delaytron.datasets import Dataset, as_dataset
-from delaytron.delays import Delay, as_delay
+from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
-from delaytron.kernels.linear import weight_shape
 from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.base import new_scratch
+from delaytron.learners.common import COMMON, own_parameters
 from delaytron.matrices import as_stream
-from delaytron.records import Ints, Span, Worlds
+from delaytron.records import Ints, Span
 from delaytron.results import Result
-from delaytron.worlds import BYTES_PER_ROUND, checkpoints, empty_log, make_worlds
+from delaytron.worlds import (
+    BYTES_PER_LIVELY_ROUND,
+    BYTES_PER_ROUND,
+    Setting,
+    checkpoints,
+    empty_log,
+    make_worlds,
+    most_open,
+)
 
 MEMORY = 56 * 2**20  # bytes that the runs being played may take, all threads together
 BATCH_RUNS = 32
@@ -29,7 +36,7 @@ Progress = Callable[[int], object]
 
 
 def simulate(
-    learner: str | type[Learner],
+    learner: str | type[Learner] | Learner,
     data: Any,
     *,
     delay: Any = 1,
@@ -48,8 +55,8 @@ def simulate(
 
     Parameters
     ----------
-    learner : str or class
-        A name in `LEARNERS`, or a learner class.
+    learner : str, class or learner
+        A name in `LEARNERS`, a learner class, or a learner as a pattern (its size must fit the data).
     data : Dataset or (X, y)
         The examples. They are shown as they stand; when `rounds` exceeds them they are drawn.
     delay : delay model, int or str
@@ -72,19 +79,18 @@ def simulate(
     True
     """
     dataset = as_dataset(data)
-    cls = learner_class(learner)
-    grid = _grid(cls, parameters)
-    learners = [cls(dataset.n_classes, dataset.n_features, seed=0, **settings) for settings in grid]
+    grid, learners = _learners(learner, dataset, parameters)
     n_rounds = dataset.n_rows if rounds is None else whole("rounds", rounds, at_least=1)
     choice("sampling", sampling, ("replacement", "epochs"))
-    plan = _Plan(dataset, as_delay(delay), n_rounds, whole("seed", seed, at_least=0), sampling, progress)
+    setting = Setting(dataset.n_rows, n_rounds, as_delay(delay), whole("seed", seed, at_least=0), sampling)
+    plan = _Plan(dataset, setting, progress)
     jobs = [(run, entry) for run in range(whole("runs", runs, at_least=1)) for entry in range(len(grid))]
     mistakes = _play_all(plan, learners, jobs, n_jobs)
     order = sorted(range(len(jobs)), key=lambda j: (jobs[j][1], jobs[j][0]))
     return Result(
-        learner=cls.rule.name,
+        learner=learners[0].name,
         dataset=dataset.name,
-        delay=repr(plan.delay),
+        delay=repr(setting.delay),
         rounds=checkpoints(n_rounds),
         parameters=[grid[jobs[j][1]] for j in order],
         run=np.array([jobs[j][0] for j in order]),
@@ -100,14 +106,26 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
 
 
 def parameter_names(cls: type[Learner]) -> list[str]:
-    """Return the names of a learner's own parameters.
+    """Return the names of the parameters with which a learner can be simulated.
 
     Examples
     --------
     >>> parameter_names(LEARNERS["delaytron"])
-    ['gamma', 'eta']
+    ['gamma', 'eta', 'noise', 'expire_after', 'on_expiry']
     """
-    return [name for name in signature(cls).parameters if name not in ("n_classes", "n_features", "seed")]
+    return [*own_parameters(cls), *(name for name in COMMON if name not in ("seed", "average"))]
+
+
+def _learners(learner: Any, data: Dataset, parameters: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Learner]]:
+    """Return the settings to play, and a learner for each."""
+    if isinstance(learner, Learner):
+        if (learner.n_classes, learner.n_features) != (data.n_classes, data.n_features) or parameters:
+            asked = f"{data.n_classes} classes and {data.n_features} features, and no further parameters"
+            raise InvalidInput(f"a learner given as a pattern must have the data's {asked}; got {learner!r}")
+        return [{}], [learner]
+    cls: Any = learner_class(learner)
+    grid = _grid(cls, parameters)
+    return grid, [cls(data.n_classes, data.n_features, seed=0, **settings) for settings in grid]
 
 
 def _grid(cls: type[Learner], parameters: dict[str, Any]) -> list[dict[str, Any]]:
@@ -115,14 +133,19 @@ def _grid(cls: type[Learner], parameters: dict[str, Any]) -> list[dict[str, Any]
     known = parameter_names(cls)
     for name in parameters:
         if name not in known:
-            raise InvalidInput(f"{cls.rule.name} takes {', '.join(known) or 'no parameters'}; got {name}")
-    values = [
-        list(dict.fromkeys(v if isinstance(v, list | tuple) else np.ravel(v).tolist())) for v in parameters.values()
-    ]
+            raise InvalidInput(f"{cls.name} takes {', '.join(known)}; got {name}")
+    values = [list(dict.fromkeys(_several(value))) for value in parameters.values()]
     for name, several in zip(parameters, values, strict=True):
         if not several:
             raise InvalidInput(f"{name} must have at least one value, got []")
     return [dict(zip(parameters, combination, strict=True)) for combination in product(*values)]
+
+
+def _several(value: Any) -> list[Any]:
+    """Return the values that a user gives: a list or an array is many, anything else, a pair of rates too, is one."""
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist()
+    return [tuple(v) if isinstance(v, list) else v for v in value] if isinstance(value, list) else [value]
 
 
 @dataclass(frozen=True)
@@ -130,45 +153,47 @@ class _Plan:
     """What all batches of a simulation share."""
 
     data: Dataset
-    delay: Delay
-    n_rounds: int
-    seed: int
-    sampling: str
+    setting: Setting
     progress: Progress | None
-
-    def worlds(self, runs: list[int]) -> tuple[Worlds, int]:
-        return make_worlds(runs, self.data.n_rows, self.n_rounds, self.delay, self.seed, self.sampling)
 
     @property
     def ahead(self) -> int:
         """How early to ask the memory for rows: only rows drawn from more than the caches hold are worth it."""
-        return AHEAD if self.n_rounds > self.data.n_rows and self.data.n_bytes > CACHE_BYTES else 0
-
-    @property
-    def weight_shape(self) -> tuple[int, int]:
-        return weight_shape(self.data.n_classes, self.data.n_features, self.data.sparse)
+        return AHEAD if self.setting.n_rounds > self.data.n_rows and self.data.n_bytes > CACHE_BYTES else 0
 
 
 Job = tuple[int, int]  # run, and entry of the parameter grid
 
 
 def _play_all(plan: _Plan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> Ints:
+    """Play all jobs; return the mistakes of each in the order of the jobs."""
     from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
 
     threads = cpu_count() if n_jobs in (None, -1) else whole("n_jobs", n_jobs, at_least=1)
-    batches = _batches(plan, jobs, threads)
+    batches = [batch for group in _groups(learners, jobs) for batch in _batches(plan, learners, group, threads)]
     played = Parallel(threads, require="sharedmem")(delayed(_play)(plan, learners, batch) for batch in batches)
-    return np.concatenate(played)
+    place = {job: i for i, job in enumerate(job for batch in batches for job in batch)}
+    return np.asarray(np.concatenate(played)[[place[job] for job in jobs]])
 
 
-def _batches(plan: _Plan, jobs: list[Job], threads: int) -> Iterator[list[Job]]:
+def _groups(learners: list[Learner], jobs: list[Job]) -> list[list[Job]]:
+    """Put together the jobs that one compiled loop can play side by side: same rule, same kind of feedback."""
+    groups: dict[Any, list[Job]] = {}
+    for run, entry in jobs:
+        groups.setdefault((id(learners[entry].rule), learners[entry].life), []).append((run, entry))
+    return list(groups.values())
+
+
+def _batches(plan: _Plan, learners: list[Learner], jobs: list[Job], threads: int) -> Iterator[list[Job]]:
     """Cut the jobs into batches that fit the memory, keep every thread busy and have runs side by side."""
     most = min(BATCH_RUNS, -(-len(jobs) // threads))
-    state_bytes = 8 * plan.weight_shape[0] * plan.weight_shape[1]
+    pattern = learners[jobs[0][1]]
+    world_bytes = plan.setting.n_rounds * (BYTES_PER_LIVELY_ROUND if pattern.life.expires else BYTES_PER_ROUND)
+    state_bytes = pattern.state_bytes(plan.data.sparse)
     batch: list[Job] = []
     for job in jobs:
         worlds = len({run for run, _ in [*batch, job]})
-        size = worlds * plan.n_rounds * BYTES_PER_ROUND + (len(batch) + 1) * state_bytes
+        size = worlds * world_bytes + (len(batch) + 1) * state_bytes
         if batch and (len(batch) >= most or size > MEMORY / threads):
             yield batch
             batch = []
@@ -178,15 +203,17 @@ def _batches(plan: _Plan, jobs: list[Job], threads: int) -> Iterator[list[Job]]:
 
 def _play(plan: _Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
     """Play one batch; return the mistakes of every run at every checkpoint, of played and of greedy labels."""
-    rule, scratch = learners[0].rule, new_scratch(plan.data.n_classes)
+    pattern = learners[jobs[0][1]]
+    rule, scratch = pattern.rule, new_scratch(plan.data.n_classes)
     stream = as_stream(plan.data.X, plan.data.y)
     runs = sorted({run for run, _ in jobs})
-    worlds, longest = plan.worlds(runs)
+    worlds, longest = make_worlds(runs, plan.setting, pattern.life)
     world_of = np.searchsorted(runs, [run for run, _ in jobs])
-    log, states = empty_log(len(jobs), longest), rule.init(len(jobs), plan.weight_shape)
     params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
+    size = pattern.size(plan.data.sparse)._replace(n_open=most_open(worlds) if rule.pools else 1)
+    log, states = empty_log(len(jobs), longest, len(rule.extras)), rule.init(params, size)
     noted, begin = [], 0
-    for end in checkpoints(plan.n_rounds).tolist():
+    for end in checkpoints(plan.setting.n_rounds).tolist():
         rule.play(stream, worlds, world_of, log, states, params, scratch, (0, 0), Span(begin, end, plan.ahead))
         noted.append(log.mistakes.copy())
         if plan.progress is not None:

@@ -19,6 +19,7 @@ from rich.table import Table
 from delaytron.datasets import DATASETS
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
+from delaytron.learners.common import own_parameters
 from delaytron.results import Result, mean_of
 from delaytron.simulate import Progress
 
@@ -120,7 +121,7 @@ def learner_rows() -> list[Row]:
         {
             "name": name,
             "class": cls.__name__,
-            "parameters": _defaults(cls, leave_out=("n_classes", "n_features", "seed")),
+            "parameters": own_parameters(cls),
             "hears": cls.hears,
             "description": _summary(cls),
         }
@@ -241,8 +242,8 @@ def _assignments(values: dict[str, Any]) -> str:
     return "\n".join(f"{name}={value}" for name, value in values.items()) or "-"
 
 
-def _defaults(function: Any, leave_out: Sequence[str] = ()) -> dict[str, Any]:
-    return {name: p.default for name, p in signature(function).parameters.items() if name not in leave_out}
+def _defaults(function: Any) -> dict[str, Any]:
+    return {name: p.default for name, p in signature(function).parameters.items()}
 
 
 def _summary(thing: Any) -> str:

@@ -1,33 +1,79 @@
 """Worlds: what happens to a run apart from its learner, as arrays that the loop reads."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from delaytron.checks import whole_numbers
 from delaytron.delays import Delay
 from delaytron.kernels.arrivals import schedule
+from delaytron.life import Life, expiring_events
 from delaytron.records import Ints, Log, Rounds, Worlds
 from delaytron.rng import stream
 
 BYTES_PER_ROUND = 28  # of one world: 20 that stay, and 8 for the delays while they are sorted
+BYTES_PER_LIVELY_ROUND = 140  # where answers expire, most of it while the events are sorted
 
 
-def make_worlds(
-    runs: Sequence[int], n_rows: int, n_rounds: int, delay: Delay, seed: int, sampling: str
-) -> tuple[Worlds, int]:
+class Setting(NamedTuple):
+    """What the worlds of a simulation have in common."""
+
+    n_rows: int
+    n_rounds: int
+    delay: Delay
+    seed: int
+    sampling: str
+
+
+def make_worlds(runs: Sequence[int], setting: Setting, life: Life) -> tuple[Worlds, int]:
     """Return the worlds of these runs, and the longest delay that is delivered in any of them."""
-    shape = (len(runs), n_rounds)
-    starts = np.empty((len(runs), n_rounds + 1), np.uint32)
-    worlds = Worlds(np.empty(shape, np.uint32), np.empty(shape), starts, np.zeros(shape, np.uint32))
+    worlds = empty_worlds(len(runs), setting.n_rounds, life)
     longest = 0
     for w, run in enumerate(runs):
-        worlds.rows[w] = choose_rows(n_rows, n_rounds, sampling, stream(seed, "rows", run))
-        stream(seed, "exploration", run).random(out=worlds.draws[w])
-        drawn = delay.sample(n_rounds, stream(seed, "delays", run))
-        delays = whole_numbers(f"the delays of {delay!r}", drawn, n_rounds, low=1)
-        longest = max(longest, schedule(delays, worlds.starts[w], worlds.arrivals[w]))
+        rng = partial(stream, setting.seed, run=run)
+        worlds.rows[w] = choose_rows(setting.n_rows, setting.n_rounds, setting.sampling, rng("rows"))
+        rng("exploration").random(out=worlds.draws[w])
+        worlds.lies[w] = life.bend(rng("noise").random(worlds.lies.shape[1]))
+        drawn = setting.delay.sample(setting.n_rounds, rng("delays"))
+        delays = whole_numbers(f"the delays of {setting.delay!r}", drawn, setting.n_rounds, low=1)
+        longest = max(longest, deliver(delays, life, worlds, w))
     return worlds, longest
+
+
+def empty_worlds(n_worlds: int, n_rounds: int, life: Life) -> Worlds:
+    """Return room for worlds; what a simple life does not need has no length."""
+    shape = (n_worlds, n_rounds)
+    events = n_rounds * (2 if life.as_wrong else 1)  # a round may expire first and be answered later
+    return Worlds(
+        rows=np.empty(shape, np.uint32),
+        draws=np.empty(shape),
+        starts=np.empty((n_worlds, n_rounds + 1), np.uint32),
+        arrivals=np.zeros((n_worlds, events), np.uint32),
+        kinds=np.zeros((n_worlds, events if life.expires else 0), np.uint8),
+        lies=np.empty((n_worlds, n_rounds if life.lies else 0), np.uint8),
+        waiting=np.empty((n_worlds, n_rounds if life.expires else 0), np.uint32),
+    )
+
+
+def deliver(delays: Ints, life: Life, worlds: Worlds, w: int) -> int:
+    """Write to world `w` what is delivered when; return the longest delay that is."""
+    if not life.expires:
+        return schedule(delays, worlds.starts[w], worlds.arrivals[w])
+    events = expiring_events(delays, life)
+    worlds.starts[w], worlds.waiting[w] = events.starts, events.waiting
+    worlds.arrivals[w, : events.arrivals.size] = events.arrivals
+    worlds.kinds[w, : events.kinds.size] = events.kinds
+    return events.longest
+
+
+def most_open(worlds: Worlds) -> int:
+    """Return how many rounds wait for an answer at most, the present one included, in any of the worlds."""
+    if worlds.waiting.size:
+        return int(worlds.waiting.max())
+    delivered = worlds.starts[:, 1:].astype(np.int64)
+    return int((np.arange(1, delivered.shape[1] + 1) - delivered).max())
 
 
 def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Generator) -> Rounds:
@@ -48,11 +94,12 @@ def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Genera
     return np.concatenate(passes)[:n_rounds].astype(np.uint32)
 
 
-def empty_log(n_runs: int, longest: int) -> Log:
+def empty_log(n_runs: int, longest: int, n_extras: int) -> Log:
     """Return columns for the open rounds of every run: a ring that outlasts the longest delay."""
     length = 1 << max(0, longest - 1).bit_length()
     columns = np.zeros((2, n_runs, length), np.int32)
-    return Log(columns[0], columns[1], np.zeros((n_runs, length)), np.zeros((n_runs, 2), np.int64))
+    extra = np.zeros((n_runs, length, n_extras))
+    return Log(columns[0], columns[1], np.zeros((n_runs, length)), extra, np.zeros((n_runs, 2), np.int64))
 
 
 def checkpoints(n_rounds: int) -> Ints:

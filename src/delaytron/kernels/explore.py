@@ -2,9 +2,29 @@
 
 from typing import Any
 
-from delaytron._jit import kernel
+from delaytron._jit import kernel, slot
 from delaytron.kernels.linear import score
 from delaytron.records import Array, Row
+
+policy: Any = slot()  # (state, params, x, scores, p) -> greedy label; fills the K probabilities p
+note: Any = slot()  # (state, params, x, scores, greedy, label, extra): keep what the update will need of this moment
+
+
+@kernel
+def pick_one(
+    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
+) -> tuple[int, int, float]:
+    """Play one label; return the greedy label, the played one and its probability."""
+    scores, p = scratch
+    greedy = policy(state, params, x, scores, p)
+    label = draw(p, u)
+    note(state, params, x, scores, greedy, label, extra)
+    return greedy, label, p[label]
+
+
+@kernel
+def note_nothing(state: Any, params: Any, x: Row, scores: Array, greedy: int, label: int, extra: Array) -> None:
+    """Keep nothing: the row, the labels and the probability are all that most updates need."""
 
 
 @kernel
@@ -18,14 +38,30 @@ def argmax(scores: Array, n_classes: int) -> int:
 
 
 @kernel
+def rival_of(scores: Array, n_classes: int, label: int) -> int:
+    """Return the class with the highest score apart from `label`, the lowest number among equals."""
+    best = 1 if label == 0 else 0
+    for r in range(best + 1, n_classes):
+        if r != label and scores[r] > scores[best]:
+            best = r
+    return best
+
+
+@kernel
 def explore_greedily(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
     """P(r) = (1 - gamma) 1[r = greedy] + gamma / K (Algorithm 1, lines 3 and 4); return the greedy label."""
     score(state.W, x.indices, x.values, scores)
     greedy = argmax(scores, p.size)
-    uniform = params.gamma / p.size
-    p[:] = uniform
-    p[greedy] = (1.0 - params.gamma) + uniform
+    mix_greedily(greedy, params.gamma, p)
     return greedy
+
+
+@kernel
+def mix_greedily(greedy: int, gamma: float, p: Array) -> None:
+    """P(r) = (1 - gamma) 1[r = greedy] + gamma / K."""
+    uniform = gamma / p.size
+    p[:] = uniform
+    p[greedy] = (1.0 - gamma) + uniform
 
 
 @kernel

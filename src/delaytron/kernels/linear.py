@@ -10,7 +10,7 @@ import numpy as np
 
 from delaytron._jit import fill, kernel, slot
 from delaytron.kernels.lanes import add_products, add_scaled, prefetch, store_sum, store_totals, zero_tile, zeros
-from delaytron.records import Array, Rounds, Row
+from delaytron.records import Array, Rounds, Row, Size
 
 CACHE_LINE = 8  # doubles
 CLASSES: Any = slot()
@@ -36,12 +36,13 @@ def weight_shape(n_classes: int, n_features: int, sparse: bool) -> tuple[int, in
     return (n_features, padded(n_classes)) if sparse else (n_classes, n_features)
 
 
-def zero_weights(n_runs: int, shape: tuple[int, int]) -> Array:
+def zero_weights(n_runs: int, size: Size) -> Array:
     """Return zeros for every run that begin on a cache line, as the vector loads like it: a fifth faster."""
-    size = n_runs * shape[0] * shape[1]
-    memory = np.zeros(size + CACHE_LINE, np.float64)
+    shape = weight_shape(size.n_classes, size.n_features, size.sparse)
+    count = n_runs * shape[0] * shape[1]
+    memory = np.zeros(count + CACHE_LINE, np.float64)
     begin = -memory.ctypes.data % (8 * CACHE_LINE) // 8
-    return memory[begin : begin + size].reshape(n_runs, *shape)
+    return memory[begin : begin + count].reshape(n_runs, *shape)
 
 
 def as_matrix(W: Array, n_classes: int, sparse: bool) -> Array:

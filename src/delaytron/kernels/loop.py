@@ -1,23 +1,25 @@
 """THE delay loop: deliver, tick, update, predict, open; once, for every learner and every use.
 
 A learner fills the slots. The simulator runs `play` over many rounds and runs; the online object runs `advance`,
-`learn` and `choose` round by round. Both execute the same lines.
+`learn`, `correct` and `choose` round by round. Both execute the same lines.
 """
 
 from typing import Any
 
 from delaytron._jit import kernel, slot
-from delaytron.kernels.explore import draw
 from delaytron.kernels.linear import prefetch_row, row_of, score
 from delaytron.records import Array, Ints, Log, Play, Row, Span, Stream, Worlds
 
-policy: Any = slot()  # (state, params, x, scores, p) -> greedy label; fills the K probabilities p
+pick: Any = slot()  # (state, params, x, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, told): what one answer does to the state
+revise: Any = slot()  # (state, params, past): the answer that was counted as wrong is right after all
 tick: Any = slot()  # (state, params, round, outstanding): once a round, before its updates
-told: Any = slot()  # (label, y) -> what the feedback tells: right or wrong, or the true label
+covers: Any = slot()  # (label, extra, y) -> whether what was played is right
+told: Any = slot()  # (right, y) -> what the feedback tells: right or wrong, or the true label
 state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
+ANSWERED, EXPIRED, REVISED, DROPPED = 0, 1, 2, 3  # an answer; none came: wrong; the answer after that; none came
 BLOCK = 128  # rounds that one run plays before the next run does, so that runs share rows while they are cached
 
 
@@ -61,18 +63,32 @@ def play_block(
         if span.ahead:
             look_ahead(stream, world, t + span.ahead)
         first, last = world.starts[t], world.starts[t + 1]
-        tick(state, params, before[0] + t + 1, before[1] + t + 1 - last)
+        waiting = world.waiting[t] if world.waiting.size else t + 1 - last
+        tick(state, params, before[0] + t + 1, before[1] + waiting)
         for a in range(first, last):
             s = world.arrivals[a]
             x, y = example(stream, world.rows[s])
             c = s & ring
-            past = Play(before[0] + s + 1, x, log.greedy[c], log.label[c], log.prob[c])
-            step(state, params, past, told(past.label, y))
+            past = Play(before[0] + s + 1, x, log.greedy[c], log.label[c], log.prob[c], log.extra[c])
+            right = covers(past.label, past.extra, y)
+            if world.lies.size and world.lies[s] >> right & 1:
+                right = not right
+            hear(state, params, past, right, y, world.kinds[a] if world.kinds.size else ANSWERED)
         x, y = example(stream, world.rows[t])
         c = t & ring
-        log.greedy[c], log.label[c], log.prob[c] = choose(state, params, x, world.draws[t], scratch)
-        log.mistakes[0] += log.label[c] != y
+        log.greedy[c], log.label[c], log.prob[c] = pick(state, params, x, world.draws[t], scratch, log.extra[c])
+        log.mistakes[0] += not covers(log.label[c], log.extra[c], y)
         log.mistakes[1] += log.greedy[c] != y
+
+
+@kernel
+def hear(state: Any, params: Any, past: Play, right: bool, y: int, kind: int) -> None:
+    """Let the learner know of one event."""
+    if kind == REVISED:
+        if right:
+            revise(state, params, past)
+    elif kind != DROPPED:
+        step(state, params, past, told(right and kind == ANSWERED, y))
 
 
 @kernel
@@ -97,12 +113,18 @@ def learn(state: Any, params: Any, past: Play, answer: int) -> None:
 
 
 @kernel
-def choose(state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array]) -> tuple[int, int, float]:
-    """Return the greedy label, the played label and its probability; the state stays as it is."""
-    scores, p = scratch
-    greedy = policy(state, params, x, scores, p)
-    label = draw(p, u)
-    return greedy, label, p[label]
+def correct(state: Any, params: Any, past: Play) -> None:
+    """Take back that a past round was counted as wrong: it was right."""
+    revise(state, params, past)
+
+
+@kernel
+def choose(
+    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
+) -> tuple[int, int, float]:
+    """Return the greedy label, the played label and its probability; `extra` takes what the update will need."""
+    greedy, label, prob = pick(state, params, x, u, scratch, extra)
+    return greedy, label, prob
 
 
 @kernel
@@ -124,10 +146,18 @@ def example(stream: Stream, i: int) -> tuple[Row, int]:
 @kernel
 def world_at(worlds: Worlds, w: int) -> Worlds:
     """Return one world."""
-    return Worlds(worlds.rows[w], worlds.draws[w], worlds.starts[w], worlds.arrivals[w])
+    return Worlds(
+        worlds.rows[w],
+        worlds.draws[w],
+        worlds.starts[w],
+        worlds.arrivals[w],
+        worlds.kinds[w],
+        worlds.lies[w],
+        worlds.waiting[w],
+    )
 
 
 @kernel
 def columns_at(log: Log, r: int) -> Log:
     """Return the columns of one run."""
-    return Log(log.greedy[r], log.label[r], log.prob[r], log.mistakes[r])
+    return Log(log.greedy[r], log.label[r], log.prob[r], log.extra[r], log.mistakes[r])

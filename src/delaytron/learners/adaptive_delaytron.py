@@ -1,17 +1,19 @@
 """Adaptive Delaytron (Algorithm 2): the step shrinks as unanswered rounds add up."""
 
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from delaytron._jit import kernel
 from delaytron.checks import choice, exploration, flag
+from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.linear import zero_weights
 from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.rule import Rule, banditron_update
-from delaytron.records import Array, Ints, Play
+from delaytron.learners.common import Common
+from delaytron.learners.rule import Rule, banditron_revision, banditron_update
+from delaytron.records import Array, Ints, Play, Size
 
 WAITED, EPOCH, EPOCH_START = 0, 1, 2  # the cells of the clock: sum of m_s, e, and the round in which e began
 
@@ -33,9 +35,10 @@ class State(NamedTuple):
     eta: Array
 
 
-def init(n_runs: int, shape: tuple[int, int]) -> State:
+def init(params: Any, size: Size) -> State:
     """W = 0, e = 0, eta_0 = 1."""
-    return State(zero_weights(n_runs, shape), np.zeros((n_runs, 3), np.int64), np.ones((n_runs, 1)))
+    n_runs = params.gamma.size
+    return State(zero_weights(n_runs, size), np.zeros((n_runs, 3), np.int64), np.ones((n_runs, 1)))
 
 
 @kernel
@@ -57,6 +60,13 @@ def step(state: Any, params: Any, past: Play, correct: bool) -> None:
     """W += eta_e U~ (line 13); with `restart`, answers to rounds before this epoch are dropped."""
     if not (params.restart and past.round < state.clock[EPOCH_START]):
         banditron_update(state.W, state.eta[0], past, correct)
+
+
+@kernel
+def revise(state: Any, params: Any, past: Play) -> None:
+    """Add the part of U~ that a "right" has and a "wrong" has not, with the present eta_e."""
+    if not (params.restart and past.round < state.clock[EPOCH_START]):
+        banditron_revision(state.W, state.eta[0], past)
 
 
 class AdaptiveDelaytron(Learner):
@@ -85,7 +95,8 @@ class AdaptiveDelaytron(Learner):
     [0.7071067811865476]
     """
 
-    rule = Rule("adaptive_delaytron", Params, explore_greedily, step, State, init, tick)
+    name = "adaptive_delaytron"
+    rule = Rule(name, Params, explore_greedily, step, State, init, tick, revise=revise)
 
     def __init__(
         self,
@@ -96,10 +107,12 @@ class AdaptiveDelaytron(Learner):
         tracker: str = "cumulative",
         count_self: bool = True,
         restart: bool = False,
-        seed: int | None = None,
+        **common: Unpack[Common],
     ) -> None:
         self.gamma = exploration(gamma)
         self.tracker = choice("tracker", tracker, ("cumulative", "instant"))
         self.count_self, self.restart = flag("count_self", count_self), flag("restart", restart)
         params = Params(self.gamma, self.tracker == "instant", self.count_self, self.restart)
-        super().__init__(n_classes, n_features, params, seed)
+        super().__init__(n_classes, n_features, params, common)
+        if self.average and self.restart:
+            raise InvalidInput("restart=True forgets the weights now and then; leave out average=True")

@@ -1,12 +1,13 @@
 """Banditron (Kakade, Shalev-Shwartz and Tewari, 2008): Delaytron with step 1, usually run without delay."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from delaytron._jit import kernel
 from delaytron.checks import exploration
 from delaytron.kernels.explore import explore_greedily
 from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.rule import Rule, banditron_update
+from delaytron.learners.common import Common
+from delaytron.learners.rule import Rule, banditron_revision, banditron_update
 from delaytron.records import Play
 
 
@@ -20,6 +21,12 @@ class Params(NamedTuple):
 def step(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
     """W += U~."""
     banditron_update(state.W, 1.0, past, correct)
+
+
+@kernel
+def revise(state: Any, params: Any, past: Play) -> None:  # noqa: ARG001
+    """Add the part of U~ that a "right" has and a "wrong" has not."""
+    banditron_revision(state.W, 1.0, past)
 
 
 class Banditron(Learner):
@@ -43,10 +50,11 @@ class Banditron(Learner):
     [-1.0, 0.0]
     """
 
-    rule = Rule("banditron", Params, explore_greedily, step)
+    name = "banditron"
+    rule = Rule(name, Params, explore_greedily, step, revise=revise)
 
     def __init__(
-        self, n_classes: int, n_features: int, *, gamma: float = DEFAULT_GAMMA, seed: int | None = None
+        self, n_classes: int, n_features: int, *, gamma: float = DEFAULT_GAMMA, **common: Unpack[Common]
     ) -> None:
         self.gamma = exploration(gamma)
-        super().__init__(n_classes, n_features, Params(self.gamma), seed)
+        super().__init__(n_classes, n_features, Params(self.gamma), common)

@@ -1,26 +1,25 @@
 """The online object: decide now, learn whenever the answer comes. The same for every learner."""
 
-from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from delaytron._jit import fill
-from delaytron.checks import flag, whole
-from delaytron.errors import InvalidInput
-from delaytron.kernels.linear import as_matrix, padded, weight_shape
-from delaytron.kernels.loop import score_all
+from delaytron.checks import whole
+from delaytron.kernels.linear import as_matrix, padded, zero_weights
+from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED, score_all
+from delaytron.learners.average import Average
+from delaytron.learners.common import COMMON, WORDS, Common, own_parameters, read_answer, read_common
 from delaytron.learners.ledger import Ledger
-from delaytron.learners.rule import Rule
+from delaytron.learners.rule import Rule, stack
 from delaytron.matrices import as_kind, as_row, as_stream, check_matrix
-from delaytron.records import Array, Decision, Ints, Play
-from delaytron.rng import fresh_seed, stream
+from delaytron.records import Array, Bools, Decision, Ints, Play, Size
+from delaytron.rng import stream
 
 DEFAULT_GAMMA = 2.0**-6
 NO_LABELS = np.empty(0, np.int64)
 SCORED = 256  # rows scored together, so that converting them takes little memory
-WORDS = {"correct": ("wrong", "correct")}
 
 _score_all = fill(score_all, "score_all")
 
@@ -36,19 +35,40 @@ class Learner:
     The first decision fixes whether the learner works on dense rows or on sparse ones; rows of the other kind
     are converted. An error leaves everything as it was. One thread at a time may decide, give feedback or save;
     `predict` and `scores` may run beside each other.
+
+    Parameters
+    ----------
+    seed : int, optional
+        Fixes the exploration and the noise; by default nobody knows it before.
+    noise : (rho0, rho1), optional
+        Rehearse with feedback that lies: a "wrong" is heard as "right" at the rate rho0, a "right" as "wrong" at
+        the rate rho1.
+    expire_after : int, optional
+        Stop waiting for an answer that has not come when this many rounds have passed.
+    on_expiry : {"drop", "wrong"}
+        Forget such a decision; or count it as wrong, and correct that when a "right" comes after all.
+    average : bool
+        Let `predict`, `scores` and `weights` use the average of the weights over all rounds.
     """
 
-    rule: ClassVar[Rule]
+    rule: Rule
+    name: ClassVar[str]
     hears: ClassVar[str] = "correct"
     """What the feedback tells this learner: whether the label was `correct`, or the true `label`."""
+    averages: ClassVar[bool] = True
+    """Whether an average of the weights makes sense: an answer moves only those of the features it is about."""
 
-    def __init__(self, n_classes: int, n_features: int, params: Any, seed: int | None) -> None:
+    def __init__(self, n_classes: int, n_features: int, params: Any, common: Common) -> None:
+        options, self.life = read_common(self, common)
         self.n_classes = whole("n_classes", n_classes, at_least=2)
         self.n_features = whole("n_features", n_features, at_least=1)
-        self.seed = fresh_seed() if seed is None else whole("seed", seed, at_least=0)
+        self.seed, self.average = int(options["seed"]), bool(options["average"])
+        self.noise, self.expire_after, self.on_expiry = options["noise"], options["expire_after"], options["on_expiry"]
         self.params = params
         self.ledger = Ledger(WORDS.get(self.hears, ()))
         self._draws = stream(self.seed, "exploration")
+        self._noise = stream(self.seed, "noise")
+        self._lies: dict[int, int] = {}
         self.scratch = new_scratch(self.n_classes)
         self.settle(sparse=False)
 
@@ -64,12 +84,19 @@ class Learner:
         row = as_row(x, self.n_features, None if now == 1 else self.sparse)
         if now == 1:
             self.settle(sparse=row.indices is not None)
+        if self.life.expires:
+            self.ledger.expire(now - self.life.expire_after, self.life.as_wrong)
         if self.rule.keeps_clock:
             self.rule.advance.compiled(self.state, self.params, now, self.ledger.pending + 1)
         self.flush()
-        u = self._draws.random()
-        greedy, label, prob = self.rule.choose.compiled(self.state, self.params, row, u, self.scratch)
-        self.ledger.open(Play(now, row, greedy, label, prob))
+        return self._play(now, row)
+
+    def _play(self, now: int, row: Any) -> Decision:
+        u, extra = self._draws.random(), np.empty(len(self.rule.extras))
+        greedy, label, prob = self.rule.choose.compiled(self.state, self.params, row, u, self.scratch, extra)
+        if self.life.lies:
+            self._lies[now] = int(self.life.bend(self._noise.random()))
+        self.ledger.open(Play(now, row, greedy, label, prob, extra))
         return Decision(now, now, label, greedy, prob)
 
     def feedback(self, id: int, correct: bool | None = None, *, label: int | None = None) -> str:
@@ -78,20 +105,34 @@ class Learner:
         Returns
         -------
         str
-            "accepted", or "duplicate" when the same answer was known already and nothing happened.
+            "accepted"; "duplicate" when the same answer was known already; "expired" when the decision had been
+            dropped. The last two change nothing.
         """
-        return self.ledger.answer(id, self._answer(correct, label))
+        return self.ledger.answer(id, read_answer(self, correct, label))
 
     def flush(self) -> None:
         """Apply the answers that came now; this is not a round, so no clock moves."""
         for number in sorted(self.ledger.arrived):
-            past, answer = self.ledger.plays[number], self.ledger.answers[number - 1]
-            self.rule.learn.compiled(self.state, self.params, past, answer)
+            past = self.ledger.plays[number]
+            old = self._average.before(self.state.W, past.x) if self.average else None
+            self._hear(past, self.ledger.arrived[number])
+            if old is not None:
+                self._average.after(self.state.W, past.x, old, self.ledger.rounds + 1)
             self.ledger.close(number)
+
+    def _hear(self, past: Play, kind: int) -> None:
+        answer = self.ledger.answers[past.round - 1] if kind in (ANSWERED, REVISED) else 0
+        if kind != EXPIRED and self._lies.pop(past.round, 0) >> answer & 1:
+            answer = 1 - answer
+        if kind == REVISED:
+            if answer:
+                self.rule.correct.compiled(self.state, self.params, past)
+        elif kind != DROPPED:
+            self.rule.learn.compiled(self.state, self.params, past, answer)
 
     @property
     def pending(self) -> int:
-        """How many decisions still wait for an answer."""
+        """How many decisions still wait for an answer; one that expired does not."""
         return self.ledger.pending
 
     def predict(self, X: Any) -> Ints:
@@ -101,16 +142,44 @@ class Learner:
     def scores(self, X: Any) -> Array:
         """Return the scores W x of every row, as an (n, K) array."""
         rows: Any = check_matrix(X, self.n_features, one_row_ok=True)
+        W = self._scoring_weights()
         out, scratch = np.empty((rows.shape[0], self.n_classes)), np.empty(padded(self.n_classes))
         for start in range(0, rows.shape[0], SCORED):
             part = as_stream(as_kind(rows[start : start + SCORED], self.sparse), NO_LABELS)
-            _score_all(self.state.W, part, scratch, out[start : start + SCORED])
+            _score_all(W, part, scratch, out[start : start + SCORED])
         return out
 
     @property
     def weights(self) -> Array:
         """The weights as a (K, d) matrix, a copy."""
-        return np.array(as_matrix(self.state.W, self.n_classes, self.sparse), order="C")
+        return self._matrix(self._scoring_weights())
+
+    def matrix(self, state: Any) -> Array:
+        """Return the weights of a state as a (K, d) matrix, a copy, not averaged."""
+        return self._matrix(self.held_weights(state))
+
+    def held_weights(self, state: Any) -> Array:
+        """Return the weights of a state the way `kernels.linear` wants them."""
+        return cast(Array, state.W)
+
+    def covers(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
+        """Return which of the rounds played rightly."""
+        return np.asarray(labels == y)
+
+    def noise_draws(self, count: int) -> Array:
+        """Return the next numbers that decide which answers lie."""
+        return self._noise.random(count)
+
+    def room(self, n_rounds: int) -> Any:  # noqa: ARG002
+        """Return the state as a batch of one, with room for so many more rounds."""
+        return stack(self.state)
+
+    def _matrix(self, W: Array) -> Array:
+        return np.array(as_matrix(W, self.n_classes, self.sparse), order="C")
+
+    def _scoring_weights(self) -> Array:
+        W = self.held_weights(self.state)
+        return self._average.of(W, self.ledger.rounds) if self.average else W
 
     def save(self, path: str | Path) -> None:
         """Write the learner with its open decisions to one safetensors file; `delaytron.load` reads it."""
@@ -118,32 +187,39 @@ class Learner:
 
         save(self, path)
 
+    def size(self, sparse: bool) -> Size:
+        """Return for what the state of this learner must have room."""
+        return Size(self.n_classes, self.n_features, sparse)
+
+    def state_bytes(self, sparse: bool) -> int:
+        """Return how much memory the state of one run takes."""
+        return sum(field.nbytes for field in self.rule.init(stack(self.params), self.size(sparse)))
+
     def settle(self, sparse: bool) -> None:
         """Start from zero, with weights for dense or for sparse rows."""
         self.sparse = sparse
-        stacked = self.rule.init(1, weight_shape(self.n_classes, self.n_features, sparse))
+        stacked = self.rule.init(stack(self.params), self.size(sparse))
         self.state = type(stacked)(*(field[0] for field in stacked))
+        if self.average:
+            self._average = Average(zero_weights(1, self.size(sparse))[0])
 
-    def restore(self, sparse: bool, state: Any, ledger: Ledger) -> None:
-        """Take over a saved state; the exploration goes on with the draw after the last decision's."""
+    def restore(self, sparse: bool, state: Any, ledger: Ledger, average: Array | None) -> None:
+        """Take over a saved state; exploration and noise go on with the draws after the last decision's."""
         self.sparse, self.state, self.ledger = sparse, state, ledger
-        self._draws = stream(self.seed, "exploration")
+        if average is not None:
+            self._average = Average(average)
+        for name, generator in (("exploration", "_draws"), ("noise", "_noise")):
+            setattr(self, generator, stream(self.seed, name))
         cast(np.random.PCG64, self._draws.bit_generator).advance(ledger.rounds)
+        if self.life.lies:
+            lies = self.life.bend(self._noise.random(ledger.rounds)).tolist()
+            self._lies = {number: lies[number - 1] for number in ledger.plays}
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
-        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+        names = ["n_classes", "n_features", *own_parameters(type(self)), *COMMON]
+        return {name: getattr(self, name) for name in names}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings().items())})"
-
-    def _answer(self, correct: Any, label: Any) -> int:
-        given = {"correct": correct, "label": label}
-        value = given.pop(self.hears)
-        if value is None or next(iter(given.values())) is not None:
-            raise InvalidInput(f"{type(self).__name__} is told feedback(id, {self.hears}=...), nothing else")
-        if self.hears == "correct":
-            return int(flag("correct", value))
-        if whole("label", value, at_least=0) >= self.n_classes:
-            raise InvalidInput(f"label must be in 0..{self.n_classes - 1}, got {value!r}")
-        return int(value)
+        shown = {k: v for k, v in self.settings().items() if k == "seed" or k not in COMMON or v != COMMON[k]}
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"

@@ -1,12 +1,13 @@
 """Delaytron (Algorithm 1): Banditron's update with a constant step, whenever the answer comes."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from delaytron._jit import kernel
 from delaytron.checks import exploration, positive
 from delaytron.kernels.explore import explore_greedily
 from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.rule import Rule, banditron_update
+from delaytron.learners.common import Common
+from delaytron.learners.rule import Rule, banditron_revision, banditron_update
 from delaytron.records import Play
 
 
@@ -21,6 +22,12 @@ class Params(NamedTuple):
 def step(state: Any, params: Any, past: Play, correct: bool) -> None:
     """W += eta U~ (Algorithm 1, line 11)."""
     banditron_update(state.W, params.eta, past, correct)
+
+
+@kernel
+def revise(state: Any, params: Any, past: Play) -> None:
+    """Add the part of eta U~ that a "right" has and a "wrong" has not."""
+    banditron_revision(state.W, params.eta, past)
 
 
 class Delaytron(Learner):
@@ -47,7 +54,8 @@ class Delaytron(Learner):
     'accepted'
     """
 
-    rule = Rule("delaytron", Params, explore_greedily, step)
+    name = "delaytron"
+    rule = Rule(name, Params, explore_greedily, step, revise=revise)
 
     def __init__(
         self,
@@ -56,7 +64,7 @@ class Delaytron(Learner):
         *,
         gamma: float = DEFAULT_GAMMA,
         eta: float = 1.0,
-        seed: int | None = None,
+        **common: Unpack[Common],
     ) -> None:
         self.gamma, self.eta = exploration(gamma), positive("eta", eta)
-        super().__init__(n_classes, n_features, Params(self.gamma, self.eta), seed)
+        super().__init__(n_classes, n_features, Params(self.gamma, self.eta), common)

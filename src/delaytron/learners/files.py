@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
-from delaytron.kernels.linear import weight_shape
-from delaytron.learners.ledger import OPEN, Ledger
+from delaytron.kernels.linear import zero_weights
+from delaytron.kernels.loop import ANSWERED, REVISED
+from delaytron.learners.ledger import LAPSED, OPEN, Ledger
+from delaytron.learners.rule import stack
 from delaytron.records import Play, Row
 
 if TYPE_CHECKING:
@@ -25,10 +27,10 @@ def save(learner: "Learner", path: str | Path) -> None:
     """Write a learner so that after a crash there is the old file or the new one, and never half of one."""
     from safetensors.numpy import save as to_bytes  # noqa: PLC0415 - only needed here
 
-    if _registry().get(learner.rule.name) is not type(learner):
+    if _registry().get(learner.name) is not type(learner):
         raise InvalidInput(f"only learners of the registry can be saved, got {type(learner).__name__}")
-    header = {"learner": learner.rule.name, "settings": learner.settings(), "sparse": learner.sparse}
-    tensors = _state_tensors(learner) | _ledger_tensors(learner.ledger, learner.sparse)
+    header = {"learner": learner.name, "settings": learner.settings(), "sparse": learner.sparse}
+    tensors = _state_tensors(learner) | _ledger_tensors(learner)
     content = to_bytes(tensors, {"format": FORMAT, "header": json.dumps(header)})
     replace_file(Path(path), content)
 
@@ -92,40 +94,53 @@ def _registry() -> "dict[str, type[Learner]]":
 def _rebuild(header: dict[str, Any], tensors: Tensors) -> "Learner":
     learner, sparse = _registry()[header["learner"]](**header["settings"]), bool(header["sparse"])
     check_open_decisions(learner, sparse, tensors)
-    learner.restore(sparse, _state(learner, sparse, tensors), _ledger(learner.ledger, tensors))
+    average = _weights_like(learner, sparse, tensors["average.total"]) if learner.average else None
+    learner.restore(sparse, _state(learner, sparse, tensors), _ledger(learner.ledger, tensors), average)
     return learner
 
 
 def _state_tensors(learner: "Learner") -> Tensors:
-    return {f"state.{name}": field for name, field in learner.state._asdict().items()}
+    average = {"average.total": learner._average.total} if learner.average else {}
+    return {f"state.{name}": field for name, field in learner.state._asdict().items()} | average
 
 
 def _state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
-    like = learner.rule.init(1, weight_shape(learner.n_classes, learner.n_features, sparse))
+    like = learner.rule.init(stack(learner.params), learner.size(sparse))
     fields = {name: np.array(tensors[f"state.{name}"]) for name in like._fields}
     for name, field in fields.items():
-        expected = getattr(like, name)
-        if field.shape != expected.shape[1:] or field.dtype != expected.dtype:
-            raise InvalidInput(f"state.{name} has shape {field.shape}, expected {expected.shape[1:]}")
-        if not np.isfinite(field).all():
-            raise InvalidInput(f"state.{name} is not finite")
+        _check_field(f"state.{name}", field, getattr(like, name)[0])
     return type(like)(**fields)
 
 
-def _ledger_tensors(ledger: Ledger, sparse: bool) -> Tensors:
+def _weights_like(learner: "Learner", sparse: bool, total: NDArray[Any]) -> NDArray[Any]:
+    _check_field("average.total", total, zero_weights(1, learner.size(sparse))[0])
+    return np.array(total)
+
+
+def _check_field(name: str, field: NDArray[Any], like: NDArray[Any]) -> None:
+    if field.shape != like.shape or field.dtype != like.dtype:
+        raise InvalidInput(f"{name} has shape {field.shape}, expected {like.shape}")
+    if not np.isfinite(field).all():
+        raise InvalidInput(f"{name} is not finite")
+
+
+def _ledger_tensors(learner: "Learner") -> Tensors:
+    ledger = learner.ledger
     plays = list(ledger.plays.values())
     lengths = np.array([play.x.values.size for play in plays], np.int64)
     tensors: Tensors = {
         "answers": np.array(ledger.answers, np.int32),
-        "arrived": np.array(sorted(ledger.arrived), np.int64),
+        "arrived": np.array(list(ledger.arrived), np.int64),
+        "arrived.kind": np.array(list(ledger.arrived.values()), np.int64),
         "open.round": np.array([play.round for play in plays], np.int64),
         "open.greedy": np.array([play.greedy for play in plays], np.int64),
         "open.label": np.array([play.label for play in plays], np.int64),
         "open.prob": np.array([play.prob for play in plays], np.float64),
+        "open.extra": np.array([play.extra for play in plays]).reshape(len(plays), len(learner.rule.extras)),
         "open.starts": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         "open.values": np.concatenate([play.x.values for play in plays] or [np.empty(0)]),
     }
-    if sparse:
+    if learner.sparse:
         nothing = np.empty(0, np.uint32)
         tensors["open.indices"] = np.concatenate([play.x.indices for play in plays] or [nothing])
     return tensors
@@ -134,18 +149,15 @@ def _ledger_tensors(ledger: Ledger, sparse: bool) -> Tensors:
 def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> None:
     """Refuse a file whose open decisions the compiled update must not trust."""
     K, d = learner.n_classes, learner.n_features
-    answers, arrived, rounds = tensors["answers"], tensors["arrived"], tensors["open.round"]
-    starts, values = tensors["open.starts"], tensors["open.values"]
+    rounds, starts, values = tensors["open.round"], tensors["open.starts"], tensors["open.values"]
     lengths = np.diff(starts)
-    highest = 1 if learner.hears == "correct" else K - 1
-    waiting = np.flatnonzero(answers == OPEN) + 1
     sound = {
-        "answers": ((answers >= OPEN) & (answers <= highest)).all(),
-        "arrived": np.array_equal(np.sort(rounds), np.union1d(waiting, arrived))
-        and not np.isin(arrived, waiting).any(),
+        "answers": _answers_are_sound(learner, tensors["answers"]),
+        "arrived": _arrivals_are_sound(learner, tensors),
         "open.greedy": _between(tensors["open.greedy"], K, rounds.size),
         "open.label": _between(tensors["open.label"], K, rounds.size),
         "open.prob": tensors["open.prob"].size == rounds.size and (np.abs(tensors["open.prob"] - 0.5) <= 0.5).all(),
+        "open.extra": _extras_are_sound(learner, tensors["open.extra"], rounds.size),
         "open.starts": starts.size == rounds.size + 1 and starts[0] == 0 and starts[-1] == values.size,
         "open.values": np.isfinite(values).all() and (lengths >= 0).all() and (sparse or (lengths == d).all()),
         "open.indices": not sparse or _between(tensors["open.indices"], d, values.size),
@@ -154,17 +166,45 @@ def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> 
         raise InvalidInput(f"{next(name for name, good in sound.items() if not good)} makes no sense")
 
 
+def _answers_are_sound(learner: "Learner", answers: NDArray[Any]) -> bool:
+    lowest = LAPSED if learner.life.expires else OPEN
+    highest = 1 if learner.hears == "correct" else learner.n_classes - 1
+    return bool(((answers >= lowest) & (answers <= highest)).all())
+
+
+def _arrivals_are_sound(learner: "Learner", tensors: Tensors) -> bool:
+    """Whether the decisions kept are those that wait, those that may be corrected and those with a fresh answer."""
+    answers, arrived, kinds = tensors["answers"], tensors["arrived"], tensors["arrived.kind"]
+    kept = (OPEN, LAPSED) if learner.life.as_wrong else (OPEN,)
+    waiting = np.flatnonzero(np.isin(answers, kept)) + 1
+    allowed = (ANSWERED, REVISED) if learner.life.as_wrong else (ANSWERED,)
+    return bool(
+        np.array_equal(np.sort(tensors["open.round"]), np.union1d(waiting, arrived))
+        and not np.isin(arrived, waiting).any()
+        and np.unique(arrived).size == kinds.size == arrived.size
+        and np.isin(kinds, allowed).all()
+    )
+
+
+def _extras_are_sound(learner: "Learner", extra: NDArray[Any], count: int) -> bool:
+    if extra.shape != (count, len(learner.rule.extras)) or not np.isfinite(extra).all():
+        return False
+    indices = [extra[:, i] for i, kind in enumerate(learner.rule.extras) if kind == "label"]
+    return all(_between(column, learner.n_classes, count) and (column % 1 == 0).all() for column in indices)
+
+
 def _between(numbers: NDArray[Any], below: int, count: int) -> bool:
     return numbers.shape == (count,) and bool(((numbers >= 0) & (numbers < below)).all())
 
 
 def _ledger(ledger: Ledger, tensors: Tensors) -> Ledger:
     ledger.answers = array("i", tensors["answers"].tolist())
-    ledger.arrived = set(tensors["arrived"].tolist())
-    ledger.answered = int(np.count_nonzero(tensors["answers"] != OPEN))
+    ledger.arrived = dict(zip(tensors["arrived"].tolist(), tensors["arrived.kind"].tolist(), strict=True))
+    ledger.settled = int(np.count_nonzero(tensors["answers"] != OPEN))
     columns = [tensors[f"open.{name}"].tolist() for name in ("round", "greedy", "label", "prob")]
     for i, (number, greedy, label, prob) in enumerate(zip(*columns, strict=True)):
-        ledger.plays[number] = Play(number, _open_row(tensors, i), greedy, label, prob)
+        extra = tensors["open.extra"][i].copy()
+        ledger.plays[number] = Play(number, _open_row(tensors, i), greedy, label, prob, extra)
     return ledger
 
 

@@ -5,9 +5,10 @@ from operator import index
 from typing import Any
 
 from delaytron.errors import ConflictingFeedback, UnknownDecision
+from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
 from delaytron.records import Play
 
-OPEN = -1
+OPEN, LAPSED = -1, -2  # no answer yet; no answer in time
 
 
 class Ledger:
@@ -16,8 +17,8 @@ class Ledger:
     def __init__(self, words: tuple[str, ...] = ()) -> None:
         self.plays: dict[int, Play] = {}
         self.answers = array("i")
-        self.arrived: set[int] = set()
-        self.answered = 0
+        self.arrived: dict[int, int] = {}  # what waits to be applied: decision -> kind of event
+        self.settled = 0
         self.words = words  # what the answers mean, for messages
 
     @property
@@ -28,7 +29,7 @@ class Ledger:
     @property
     def pending(self) -> int:
         """How many decisions wait for an answer."""
-        return len(self.answers) - self.answered
+        return len(self.answers) - self.settled
 
     def open(self, play: Play) -> None:
         """File the decision of the next round."""
@@ -41,18 +42,35 @@ class Ledger:
         known = self.answers[number - 1]
         if known == answer:
             return "duplicate"
+        if known == LAPSED:
+            return self._answer_late(number, answer)
         if known != OPEN:
             was, now = self._word(known), self._word(answer)
             raise ConflictingFeedback(f"decision {id!r} was answered {was}, now {now} came; a second answer must agree")
         self.answers[number - 1] = answer
-        self.arrived.add(number)
-        self.answered += 1
+        self.arrived[number] = ANSWERED
+        self.settled += 1
         return "accepted"
 
+    def _answer_late(self, number: int, answer: int) -> str:
+        """Note the answer to an expired decision: one that was dropped is gone, one counted as wrong may be right."""
+        if number not in self.plays:
+            return "expired"
+        self.answers[number - 1] = answer
+        self.arrived[number] = REVISED
+        return "accepted"
+
+    def expire(self, number: int, as_wrong: bool) -> None:
+        """End the wait for the answer to a decision, if there is such a decision and it still waits."""
+        if number >= 1 and self.answers[number - 1] == OPEN:
+            self.answers[number - 1] = LAPSED
+            self.arrived[number] = EXPIRED if as_wrong else DROPPED
+            self.settled += 1
+
     def close(self, number: int) -> None:
-        """Forget a decision whose answer has been applied."""
-        self.arrived.discard(number)
-        del self.plays[number]
+        """Forget a decision after what came has been applied, unless an answer may come still."""
+        if self.arrived.pop(number) != EXPIRED:
+            del self.plays[number]
 
     def _number(self, id: Any) -> int:
         try:

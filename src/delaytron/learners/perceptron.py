@@ -1,11 +1,12 @@
 """The multiclass Perceptron: full information, the yardstick for what bandit feedback costs."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from delaytron._jit import kernel
 from delaytron.kernels.explore import follow_greedily
 from delaytron.kernels.linear import add_row
 from delaytron.learners.base import Learner
+from delaytron.learners.common import Common
 from delaytron.learners.rule import Rule, true_label
 from delaytron.records import Play
 
@@ -39,8 +40,9 @@ class Perceptron(Learner):
     2
     """
 
-    rule = Rule("perceptron", Params, follow_greedily, step, told=true_label)
+    name = "perceptron"
+    rule = Rule(name, Params, follow_greedily, step, told=true_label)
     hears = "label"
 
-    def __init__(self, n_classes: int, n_features: int, *, seed: int | None = None) -> None:
-        super().__init__(n_classes, n_features, Params(), seed)
+    def __init__(self, n_classes: int, n_features: int, **common: Unpack[Common]) -> None:
+        super().__init__(n_classes, n_features, Params(), common)

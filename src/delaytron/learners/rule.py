@@ -5,10 +5,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from delaytron._jit import fill, kernel, taker
 from delaytron.kernels import loop
+from delaytron.kernels.explore import note_nothing, pick_one
 from delaytron.kernels.linear import add_row, zero_weights
-from delaytron.records import Array, Play
+from delaytron.records import Array, Play, Size
+
+step, told = loop.step, loop.told  # the slots
 
 
 class LinearState(NamedTuple):
@@ -17,9 +22,14 @@ class LinearState(NamedTuple):
     W: Array
 
 
-def linear_state(n_runs: int, shape: tuple[int, int]) -> LinearState:
+def stack(fields: Any) -> Any:
+    """Make a batch of one of a state or of parameters."""
+    return type(fields)(*(np.array([field]) for field in fields))
+
+
+def linear_state(params: Any, size: Size) -> LinearState:
     """Start every run from W = 0."""
-    return LinearState(zero_weights(n_runs, shape))
+    return LinearState(zero_weights(params[0].size, size))
 
 
 @kernel
@@ -28,15 +38,33 @@ def keep_no_clock(state: Any, params: Any, now: int, outstanding: int) -> None:
 
 
 @kernel
-def right_or_wrong(label: int, y: int) -> bool:
-    """Bandit feedback: whether the played label was the true one."""
+def same_label(label: int, extra: Array, y: int) -> bool:  # noqa: ARG001
+    """One label was played: it is the true one, or not."""
     return label == y
 
 
 @kernel
-def true_label(label: int, y: int) -> int:  # noqa: ARG001
+def right_or_wrong(right: bool, y: int) -> bool:  # noqa: ARG001
+    """Bandit feedback: whether the played label was the true one."""
+    return right
+
+
+@kernel
+def true_label(right: bool, y: int) -> int:  # noqa: ARG001
     """Full information: the true label itself."""
     return y
+
+
+@kernel
+def hear_late(state: Any, params: Any, past: Play) -> None:
+    """Correct a "wrong" by applying the "right" as it comes: exact where "wrong" changes nothing, else the nearest."""
+    step(state, params, past, told(True, past.label))
+
+
+@kernel
+def banditron_revision(W: Array, eta: float, past: Play) -> None:
+    r"""Add what :math:`\eta\tilde U^s` lacked when the answer was counted as wrong; the update is affine in it."""
+    add_row(W, past.label, eta / past.prob, past.x.indices, past.x.values)
 
 
 @kernel
@@ -57,16 +85,29 @@ def banditron_update(W: Array, eta: float, past: Play, correct: bool) -> None:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a paper fixes: a state, a policy (how to explore) and a step (what an answer does)."""
+    """What a paper fixes: a state, a policy (how to explore) and a step (what an answer does).
+
+    `pick` may replace the policy where a round plays more than one label drawn from K probabilities. `extras`
+    names what `note` keeps of a round, each a "label" (it will be used as an index) or a "number".
+    """
 
     name: str
     params: type
-    policy: Callable[..., int]
+    policy: Callable[..., int] | None
     step: Callable[..., None]
     state: type = LinearState
-    init: Callable[[int, tuple[int, int]], Any] = linear_state
+    init: Callable[[Any, Size], Any] = linear_state
     tick: Callable[..., None] = keep_no_clock
     told: Callable[..., Any] = right_or_wrong
+    note: Callable[..., None] = note_nothing
+    extras: tuple[str, ...] = ()
+    revise: Callable[..., None] = hear_late
+    pick: Callable[..., tuple[int, int, float]] = pick_one
+    covers: Callable[..., bool] = same_label
+    pools: bool = False  # whether the state needs room for every round that may be open at once
+
+    def __deepcopy__(self, memo: Any) -> "Rule":
+        return self  # functions only: nothing in it changes
 
     @property
     def keeps_clock(self) -> bool:
@@ -89,18 +130,21 @@ class Rule:
         return self._bind("learn", loop.learn)
 
     @cached_property
+    def correct(self) -> Any:
+        """The update of a "right" that comes after the round was counted as wrong."""
+        return self._bind("correct", loop.correct)
+
+    @cached_property
     def choose(self) -> Any:
         """The choice of one round."""
         return self._bind("choose", loop.choose)
 
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
+        slots = ("policy", "step", "tick", "told", "note", "revise", "pick", "covers")
         return fill(
             template,
             f"{self.name}.{part}",
-            policy=self.policy,
-            step=self.step,
-            tick=self.tick,
-            told=self.told,
+            **{name: getattr(self, name) for name in slots},
             state_of=taker(self.state),
             params_of=taker(self.params),
         )
