@@ -40,7 +40,7 @@ def bandit(X, y, delays, draws, n_classes, gamma, update):
             update(W, *played)
         outstanding = len(waiting) + 1
         x = X[t - 1]
-        greedy = int(np.argmax(W @ x))
+        greedy = int(np.argmax((W * x).sum(axis=1)))
         P = distribution(greedy, n_classes, gamma)
         label = sample(P, draws[t - 1])
         right = label == y[t - 1]
@@ -93,7 +93,8 @@ def multipliers(losses, norm2, C, variant):
         inside = np.linalg.solve(norm2 * (np.eye(k) + np.ones((k, k))) + quadratic * np.ones((k, k)), losses[order[:k]])
         if inside.min() <= 0:
             break
-        tau[order[:k]] = inside
+        # the same numbers once more, in a form that gives equal losses equal tau to the last bit: ties must stay ties
+        tau[order[:k]] = (losses[order[:k]] - (norm2 + quadratic) * inside.sum()) / norm2
     if variant == "I" and tau.sum() > C:  # then sum tau = C, and tau_j = losses_j / norm2 - nu
         tau[:] = 0
         for k in range(1, len(order) + 1):
@@ -108,7 +109,7 @@ def multipliers(losses, norm2, C, variant):
 def all_classes_update(W, x, label, right, C, variant):
     """Exact PA: the label played is to beat every other class by 1 (right), or to lose to each of them by 1."""
     sign = 1 if right else -1
-    scores = W @ x
+    scores = (W * x).sum(axis=1)
     losses = 1 - sign * (scores[label] - scores)
     losses[label] = 0.0  # no constraint
     tau = multipliers(losses, x @ x, C, variant)
@@ -123,7 +124,7 @@ def exact_pa(X, y, delays, draws, n_classes, gamma=0.015625, C=inf, variant="PA"
         if right or refute == "all":
             all_classes_update(W, x, label, right, C, variant)
         elif refute == "best":
-            scores = W @ x
+            scores = (W * x).sum(axis=1)
             best = best_other(scores, label)
             tau = step(1 + scores[label] - scores[best], 2 * (x @ x), C, variant)
             W[label] -= tau * x
@@ -146,12 +147,12 @@ def passive_aggressive(X, y, delays, draws, n_classes, C=inf, variant="PA"):
             waiting.remove(s)
             x, truth = X[s - 1], y[s - 1]
             if x.any():
-                scores = W @ x
+                scores = (W * x).sum(axis=1)
                 rival = best_other(scores, truth)
                 tau = step(1 - scores[truth] + scores[rival], 2 * (x @ x), C, variant)
                 W[truth] += tau * x
                 W[rival] -= tau * x
-        greedy = int(np.argmax(W @ X[t - 1]))
+        greedy = int(np.argmax((W * X[t - 1]).sum(axis=1)))
         record(run, greedy, greedy, 1.0, greedy == y[t - 1], len(waiting) + 1, 0, 1.0, S)
         waiting.add(t)
     run.weights = W
@@ -191,7 +192,7 @@ def dilute(X, y, delays, draws, n_classes, gamma=0.015625, m=2, estimator="inclu
             W = W + np.outer(ehat - np.eye(n_classes)[greedy], x)
         outstanding = len(waiting) + 1
         x, u = X[t - 1], draws[t - 1]
-        ranking = np.argsort(-(W @ x), kind="stable")
+        ranking = np.argsort(-((W * x).sum(axis=1)), kind="stable")
         greedy, top = int(ranking[0]), tuple(sorted(int(r) for r in ranking[:m]))
         played = top
         if u >= 1 - gamma:
@@ -257,7 +258,7 @@ def hinge_delaytron(X, y, delays, draws, n_classes, gamma=0.015625, B=1.0, eta=N
                 theta[label] += x_s / prob
                 theta[rival] -= x_s / prob
         W = eta_t * theta
-        scores = W @ x
+        scores = (W * x).sum(axis=1)
         greedy = int(np.argmax(scores))
         P = distribution(greedy, n_classes, gamma)
         label = sample(P, draws[t - 1])
@@ -284,7 +285,7 @@ def gap(X, y, delays, draws, n_classes, gamma=0.015625, eta=0.01):
                 W[rival] -= eta * c * x / prob
         outstanding = len(waiting) + 1
         x = X[t - 1]
-        scores = W @ x
+        scores = (W * x).sum(axis=1)
         greedy = int(np.argmax(scores))
         margin = scores[greedy] - scores[best_other(scores, greedy)]
         P = distribution(greedy, n_classes, max(gamma, max(0.0, 1 - margin) ** 2))
@@ -324,7 +325,7 @@ def ova_logistic(X, y, delays, draws, n_classes, gamma=0.015625, lr=0.2, explore
             W[label] -= lr * g / np.sqrt(G[label])
         outstanding = len(waiting) + 1
         x = X[t - 1]
-        scores = W @ x
+        scores = (W * x).sum(axis=1)
         greedy = int(np.argmax(scores))
         P = squarecb(scores, t, c) if explore == "squarecb" else distribution(greedy, n_classes, gamma)
         label = sample(P, draws[t - 1])

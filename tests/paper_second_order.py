@@ -53,7 +53,7 @@ def soba(X, y, delays, draws, n_classes, gamma=0.015625, a=1.0, matrix="diagonal
                     W = solve(A, theta).reshape(n_classes, d)
         outstanding = len(waiting) + 1
         x = X[t - 1]
-        scores = W @ x
+        scores = (W * x).sum(axis=1)
         greedy = int(np.argmax(scores))
         P = distribution(greedy, n_classes, gamma)
         label = sample(P, draws[t - 1])
@@ -96,7 +96,7 @@ def newtron(
             W = -solve(A, b).reshape(n_classes, d)
         outstanding = len(waiting) + 1
         x = X[t - 1]
-        scores = W @ x
+        scores = (W * x).sum(axis=1)
         greedy = int(np.argmax(scores))
         q = softmax(scores, alpha)
         if play == "argmax":
@@ -131,7 +131,7 @@ def confidit(X, y, delays, draws, n_classes, alpha=1.0, eta=0.1, matrix="full"):
             W[k] = solve(A[k], b[k])
         outstanding = len(waiting) + 1
         x = X[t - 1]
-        greedy = int(np.argmax(W @ x))
+        greedy = int(np.argmax((W * x).sum(axis=1)))
         bounds = [W[k] @ x + sqrt(eta * (x @ solve(A[k], x))) for k in range(n_classes)]
         label = int(np.argmax(bounds))
         right = label == y[t - 1]

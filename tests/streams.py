@@ -36,13 +36,14 @@ class Story(NamedTuple):
 
 
 @st.composite
-def stories(draw, sparse=None, max_rounds=60):
-    """Dense or CSR, K from 2 to 30, heavy delays, many answers that never come."""
+def stories(draw, sparse=None, max_rounds=60, general=False):
+    """Dense or CSR, K from 2 to 30, heavy delays, many answers that never come; rows in `general` position or not."""
     seed = draw(st.integers(0, 2**32))
-    n_classes, d, T = draw(st.integers(2, 30)), draw(st.integers(1, 40)), draw(st.integers(1, max_rounds))
+    n_classes, T = draw(st.integers(2, 30)), draw(st.integers(1, max_rounds))
+    d = draw(st.integers(3 if general else 1, 40))
     longest, missing = draw(st.sampled_from([1, 2, 7, 100])), draw(st.sampled_from([0.0, 0.4]))
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(T, d)) * (rng.random((T, d)) < draw(st.sampled_from([0.3, 1.0])))
+    X = rng.normal(size=(T, d)) * (rng.random((T, d)) < draw(st.sampled_from([1.0] if general else [0.3, 1.0])))
     delays = np.where(rng.random(T) < missing, NEVER, rng.integers(1, longest + 1, T))
     is_sparse = draw(st.booleans()) if sparse is None else sparse
     return Story(csr_array(X) if is_sparse else X, rng.integers(0, n_classes, T), delays, n_classes, seed)

@@ -5,9 +5,12 @@ import inspect
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import delaytron as dt
 import paper
+import paper_learners
 from delaytron.matrices import as_row
 from streams import interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
 
@@ -21,6 +24,28 @@ SETTINGS = {
         for restart in (True, False)
     ],
     "perceptron": [{}],
+    "passive_aggressive": [{}, {"C": 0.1, "variant": "I"}, {"C": 0.1, "variant": "II"}],
+    "pab": [{"gamma": 0.3}, {"gamma": 0.3, "C": 0.1, "variant": "I"}, {"gamma": 0.3, "C": 0.1, "variant": "II"}],
+    "exact_pa": [
+        {"gamma": 0.3},
+        {"gamma": 0.3, "C": 0.02, "variant": "I"},
+        {"gamma": 0.3, "C": 0.1, "variant": "II"},
+        {"gamma": 0.3, "refute": "best"},
+        {"gamma": 0.3, "C": 0.02, "variant": "I", "refute": "score"},
+    ],
+    "rcnbf": [{"gamma": 0.3}, {"gamma": 0.3, "rho0": 0.1, "rho1": 0.2}],
+    "dilute": [{"gamma": 0.3, "m": 1}, {"gamma": 0.3, "m": 1, "estimator": "set"}],
+    "exp3": [{}, {"eta": 0.1}],
+    "hinge_delaytron": [{"gamma": 0.3}, {"gamma": 0.3, "eta": 0.1}, {"gamma": 0.3, "B": 3.0, "R": 2.0}],
+    "gap": [{"gamma": 0.3}],
+    "ova_logistic": [{"gamma": 0.3}, {"gamma": 0.3, "explore": "squarecb"}],
+    "soba": [{"gamma": 0.3}, {"gamma": 0.3, "a": 2.0, "matrix": "full"}],
+    "newtron": [
+        {"gamma": 0.3, "alpha": 1.0},
+        {"gamma": 0.3, "play": "argmax"},
+        {"gamma": 0.3, "alpha": 1.0, "matrix": "full", "diameter": 2.0},
+    ],
+    "confidit": [{}, {"alpha": 0.5, "matrix": "diagonal"}],
 }
 CASES = [
     pytest.param(name, setting, id=f"{name}-{i}") for name in dt.LEARNERS for i, setting in enumerate(SETTINGS[name])
@@ -37,17 +62,30 @@ def test_simulator_interpreter_and_online_object_agree_to_the_bit(name, setting,
     assert same_bits(compiled, play_online(learner, story)[0])
 
 
+def assert_same_run(ours, theirs):
+    assert np.array_equal(ours.labels, theirs.labels)
+    assert np.array_equal(ours.greedy, theirs.greedy)
+    assert np.array_equal(ours.correct, theirs.correct)
+    np.testing.assert_allclose(ours.probs, theirs.probs, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(ours.weights, theirs.weights, rtol=1e-9, atol=1e-9)
+
+
+def rows_of(name):
+    """Return the kind of rows on which rounding does not decide between classes.
+
+    Exact updates make scores equal on purpose; on rows in general position they differ again in the next round.
+    """
+    return {"general": name == "exact_pa"}
+
+
 @every_learner
-@given(story=stories())
-def test_a_run_equals_the_transcribed_pseudo_code(name, setting, story):
-    run = play_compiled(make(dt.LEARNERS[name], story, **setting), story)
-    ours = {k: v for k, v in setting.items() if k in inspect.signature(getattr(paper, name)).parameters}
-    text = getattr(paper, name)(story.dense, story.y, story.delays, story.draws, story.n_classes, **ours)
-    assert np.array_equal(run.labels, text.labels)
-    assert np.array_equal(run.greedy, text.greedy)
-    assert np.array_equal(run.correct, text.correct)
-    np.testing.assert_allclose(run.probs, text.probs, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(run.weights, text.weights, rtol=0, atol=1e-9)
+@given(data=st.data())
+def test_a_run_equals_the_transcribed_pseudo_code(name, setting, data):
+    story = data.draw(stories(**rows_of(name)))
+    transcribed = getattr(paper if hasattr(paper, name) else paper_learners, name)
+    known = {k: v for k, v in setting.items() if k in inspect.signature(transcribed).parameters}
+    text = transcribed(story.dense, story.y, story.delays, story.draws, story.n_classes, **known)
+    assert_same_run(play_compiled(make(dt.LEARNERS[name], story, **setting), story), text)
 
 
 @every_learner
@@ -85,19 +123,17 @@ def test_predict_is_greedy_and_changes_nothing(name, setting, story):
     extra = np.empty(len(learner.rule.extras))
     chosen = [learner.rule.choose(learner.state, learner.params, row, 0.5, learner.scratch, extra) for row in rows]
     assert labels.tolist() == [greedy for greedy, _, _ in chosen]
-    np.testing.assert_allclose(learner.scores(story.X), story.dense @ learner.weights.T, atol=1e-9)
+    shown = np.ones((len(story.y), 1)) if name == "exp3" else story.dense  # Exp3 sees no context
+    np.testing.assert_allclose(learner.scores(story.X), shown @ learner.weights.T, atol=1e-9)
     assert same_bits(before, learner.weights)
 
 
 @every_learner
-@given(story=stories(sparse=False))
-def test_dense_and_sparse_rows_give_the_same_run(name, setting, story):
-    from scipy.sparse import csr_array
-
+@given(data=st.data())
+def test_dense_and_sparse_rows_give_the_same_run(name, setting, data):
+    story = data.draw(stories(sparse=False, **rows_of(name)))
     learner = make(dt.LEARNERS[name], story, **setting)
-    dense, sparse = play_compiled(learner, story), play_compiled(learner, story._replace(X=csr_array(story.X)))
-    assert np.array_equal(dense.labels, sparse.labels)
-    np.testing.assert_allclose(dense.weights, sparse.weights, rtol=0, atol=1e-9)
+    assert_same_run(play_compiled(learner, story), play_compiled(learner, story._replace(X=csr_array(story.X))))
 
 
 @every_learner

@@ -30,7 +30,19 @@ PAPER = [
         "adaptive/before/instant", lambda: dt.AdaptiveDelaytron(3, 2, gamma=0.3, tracker="instant"), id="instant"
     ),
 ]
-BANDITRON = [("banditron/nodelay", np.ones(8, int)), ("banditron/delays", DELAYS)]
+OTHERS = [  # the name in the reference, the learner, its parameters
+    ("banditron", "banditron", {"gamma": 0.3}),
+    ("rcnbf(rho0=.1,rho1=.2)", "rcnbf", {"gamma": 0.3, "rho0": 0.1, "rho1": 0.2}),
+    ("hinge_da(B=1,R=sqrt2)", "hinge_delaytron", {"gamma": 0.3, "B": 1.0, "R": 2**0.5}),
+    ("hinge_da(B=1,R=sqrt2)", "hinge_delaytron", {"gamma": 0.3, "B": 1.0}),
+    ("soba_full(a=1)", "soba", {"gamma": 0.3, "matrix": "full"}),
+    ("soba_diag(a=1)", "soba", {"gamma": 0.3}),
+    ("pab(C=inf)", "pab", {"gamma": 0.3}),
+    ("pab_I(C=.1)", "pab", {"gamma": 0.3, "C": 0.1, "variant": "I"}),
+    ("newtron_diag(alpha=10,beta=.01,D=1,argmax play)", "newtron", {"gamma": 0.3, "play": "argmax"}),
+    ("confidit_full(alpha=1,eta=.1)", "confidit", {"eta": 0.1}),
+    ("ova_logit(lr=.5,eps=1)", "ova_logistic", {"gamma": 0.3, "lr": 0.5}),
+]
 
 
 class Script:
@@ -94,15 +106,21 @@ def test_the_worked_example_is_met_without_the_compiler(name, make, check):
         check(DELAYTRON[name], make)
 
 
-@pytest.mark.parametrize(("name", "delays"), BANDITRON)
+@pytest.mark.parametrize(("reference", "name", "parameters"), OTHERS)
+@pytest.mark.parametrize(("case", "delays"), [("nodelay", np.ones(8, int)), ("delays", DELAYS)])
 @pytest.mark.parametrize("compiler", [nullcontext, interpreter])
-def test_banditron_meets_its_worked_example(name, delays, compiler):
+def test_the_other_learners_meet_their_worked_example(reference, name, parameters, case, delays, compiler):
+    trace = LEARNERS[f"{reference}/{case}"]
     with compiler():
-        run = dt.replay(dt.Banditron(3, 2, gamma=0.3), X, Y, delays, DRAWS)
-        *_, (_, learner) = play_online(dt.Banditron(3, 2, gamma=0.3), delays)
-    assert run.labels.tolist() == LEARNERS[name]["played"]
-    assert_close(run.weights, LEARNERS[name]["W"])
-    assert_close(learner.weights, LEARNERS[name]["W"])
+        run = dt.replay(dt.LEARNERS[name](3, 2, **parameters), X, Y, delays, DRAWS)
+        decisions, learners = zip(*play_online(dt.LEARNERS[name](3, 2, **parameters), delays), strict=True)
+    assert run.labels.tolist() == [decision.label for decision in decisions] == trace["played"]
+    assert_close(run.weights, trace["W"])
+    assert_close(learners[-1].weights, trace["W"])
+
+
+def test_every_worked_example_is_met_by_a_learner():
+    assert {f"{reference}/{case}" for reference, _, _ in OTHERS for case in ("nodelay", "delays")} == set(LEARNERS)
 
 
 def test_numba_disable_jit_runs_the_same_lines_without_numba():

@@ -7,7 +7,7 @@ from delaytron.kernels.linear import score
 from delaytron.records import Array, Row
 
 policy: Any = slot()  # (state, params, x, scores, p) -> greedy label; fills the K probabilities p
-note: Any = slot()  # (state, params, x, scores, greedy, label, extra): keep what the update will need of this moment
+note: Any = slot()  # (state, params, x, scores, p, greedy, label, extra): keep what the update will need of this moment
 
 
 @kernel
@@ -18,12 +18,14 @@ def pick_one(
     scores, p = scratch
     greedy = policy(state, params, x, scores, p)
     label = draw(p, u)
-    note(state, params, x, scores, greedy, label, extra)
+    note(state, params, x, scores, p, greedy, label, extra)
     return greedy, label, p[label]
 
 
 @kernel
-def note_nothing(state: Any, params: Any, x: Row, scores: Array, greedy: int, label: int, extra: Array) -> None:
+def note_nothing(
+    state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array
+) -> None:
     """Keep nothing: the row, the labels and the probability are all that most updates need."""
 
 

@@ -82,21 +82,36 @@ def score(W: Array, indices: Any, values: Array, out: Array) -> None:
 
 @kernel
 def score_dense(W: Array, x: Array, out: Array) -> None:
-    """Write W x to `out`, a tile of classes at a time, so that a part of x is loaded once for all of them."""
+    """Write W x to `out`, a tile of classes at a time, so that a part of x is loaded once for all of them.
+
+    All classes are summed in the same order: equal rows of W have equal scores, to the bit.
+    """
     left = W.shape[0]
+    if left < 9:
+        score_few(W, x, out)
+        return
     while left > 0:
-        if left >= 10:
-            left = tile_10(W, left, x, out)
-        elif left == 9:
+        if left == 9:
             left = tile_9(W, left, x, out)
-        elif left >= 7 or left == 4:
+        elif left >= 10:
+            left = tile_10(W, left, x, out)
+        elif left >= 4:
             left = tile_4(W, left, x, out)
-        elif left >= 5 or left == 3:
-            left = tile_3(W, left, x, out)
-        elif left == 2:
-            left = tile_2(W, left, x, out)
         else:
             left = tile_1(W, left, x, out)
+
+
+@kernel
+def score_few(W: Array, x: Array, out: Array) -> None:
+    """Write W x to `out` for at most eight classes."""
+    left = W.shape[0]
+    while left > 0:
+        if left >= 7 or left == 4:
+            left = wide_4(W, left, x, out)
+        elif left >= 5 or left == 3:
+            left = wide_3(W, left, x, out)
+        else:
+            left = wide_2(W, left, x, out)
 
 
 @kernel
@@ -113,12 +128,13 @@ def tile(W: Array, left: int, x: Array, out: Array) -> int:
     return int(left - CLASSES)
 
 
-tile_1 = fill(tile, CLASSES=1, LANES=16)  # about twelve sums in flight keep the adders busy
-tile_2 = fill(tile, CLASSES=2, LANES=16)
-tile_3 = fill(tile, CLASSES=3, LANES=8)
-tile_4 = fill(tile, CLASSES=4, LANES=8)
+tile_1 = fill(tile, CLASSES=1, LANES=4)  # about ten sums in flight keep the adders busy: few classes, wide sums
+tile_4 = fill(tile, CLASSES=4, LANES=4)
 tile_9 = fill(tile, CLASSES=9, LANES=4)
 tile_10 = fill(tile, CLASSES=10, LANES=4)
+wide_2 = fill(tile, CLASSES=2, LANES=8)
+wide_3 = fill(tile, CLASSES=3, LANES=8)
+wide_4 = fill(tile, CLASSES=4, LANES=8)
 
 
 @kernel
@@ -165,3 +181,42 @@ def add_row(W: Array, k: int, scale: float, indices: Any, values: Array) -> None
     else:
         for i in range(values.size):
             W[indices[i], k] += scale * values[i]
+
+
+@kernel
+def score_of(W: Array, k: int, indices: Any, values: Array) -> float:
+    """Return (W x)_k, in four sums side by side."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = values.size - values.size % 4
+    if indices is None:
+        for i in range(0, whole, 4):
+            a += W[k, i] * values[i]
+            b += W[k, i + 1] * values[i + 1]
+            c += W[k, i + 2] * values[i + 2]
+            d += W[k, i + 3] * values[i + 3]
+        for i in range(whole, values.size):
+            a += W[k, i] * values[i]
+    else:
+        for i in range(0, whole, 4):
+            a += W[indices[i], k] * values[i]
+            b += W[indices[i + 1], k] * values[i + 1]
+            c += W[indices[i + 2], k] * values[i + 2]
+            d += W[indices[i + 3], k] * values[i + 3]
+        for i in range(whole, values.size):
+            a += W[indices[i], k] * values[i]
+    return (a + b) + (c + d)
+
+
+@kernel
+def squared_norm(values: Array) -> float:
+    """Return ||x||^2, in four sums side by side."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = values.size - values.size % 4
+    for i in range(0, whole, 4):
+        a += values[i] * values[i]
+        b += values[i + 1] * values[i + 1]
+        c += values[i + 2] * values[i + 2]
+        d += values[i + 3] * values[i + 3]
+    for i in range(whole, values.size):
+        a += values[i] * values[i]
+    return (a + b) + (c + d)

@@ -10,7 +10,7 @@ from delaytron.checks import choice, exploration, flag
 from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.linear import zero_weights
-from delaytron.learners.base import DEFAULT_GAMMA, Learner
+from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
 from delaytron.learners.common import Common
 from delaytron.learners.rule import Rule, banditron_revision, banditron_update
 from delaytron.records import Array, Ints, Play, Size
@@ -97,6 +97,7 @@ class AdaptiveDelaytron(Learner):
 
     name = "adaptive_delaytron"
     rule = Rule(name, Params, explore_greedily, step, State, init, tick, revise=revise)
+    grid = {"gamma": GAMMAS, "tracker": ("cumulative", "instant")}
 
     def __init__(
         self,

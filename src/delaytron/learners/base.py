@@ -1,5 +1,6 @@
 """The online object: decide now, learn whenever the answer comes. The same for every learner."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -18,6 +19,7 @@ from delaytron.records import Array, Bools, Decision, Ints, Play, Size
 from delaytron.rng import stream
 
 DEFAULT_GAMMA = 2.0**-6
+GAMMAS = tuple(2.0**-k for k in range(2, 12))
 NO_LABELS = np.empty(0, np.int64)
 SCORED = 256  # rows scored together, so that converting them takes little memory
 
@@ -57,6 +59,8 @@ class Learner:
     """What the feedback tells this learner: whether the label was `correct`, or the true `label`."""
     averages: ClassVar[bool] = True
     """Whether an average of the weights makes sense: an answer moves only those of the features it is about."""
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"gamma": GAMMAS}
+    """The values of its parameters among which a comparison chooses."""
 
     def __init__(self, n_classes: int, n_features: int, params: Any, common: Common) -> None:
         options, self.life = read_common(self, common)

@@ -43,6 +43,7 @@ class Perceptron(Learner):
     name = "perceptron"
     rule = Rule(name, Params, follow_greedily, step, told=true_label)
     hears = "label"
+    grid = {}
 
     def __init__(self, n_classes: int, n_features: int, **common: Unpack[Common]) -> None:
         super().__init__(n_classes, n_features, Params(), common)
