@@ -82,14 +82,19 @@ def play_online(learner, story, between=lambda learner, t: learner):
         for s in shuffle.permutation(due):
             answer(learner, decisions[s], story.y[s])
         decisions.append(learner.decide(x))
-    _, _, labels, greedy, probs = (np.array(column) for column in zip(*decisions, strict=True))
-    return dt.Run(labels, greedy, probs, labels == story.y, learner.weights), learner
+    labels, greedy, probs = (np.array([getattr(d, name) for d in decisions]) for name in ("label", "greedy", "prob"))
+    correct = np.array([is_right(decision, y) for decision, y in zip(decisions, story.y, strict=True)])
+    return dt.Run(labels, greedy, probs, correct, learner.weights), learner
+
+
+def is_right(decision, y):
+    return int(y) in getattr(decision, "labels", (decision.label,))
 
 
 def answer(learner, decision, y):
     if learner.hears == "label":
         return learner.feedback(decision.id, label=int(y))
-    return learner.feedback(decision.id, correct=bool(decision.label == y))
+    return learner.feedback(decision.id, correct=is_right(decision, y))
 
 
 def same_bits(a, b):

@@ -12,7 +12,7 @@ import delaytron as dt
 import paper
 import paper_learners
 from delaytron.matrices import as_row
-from streams import interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
+from streams import answer, interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
 
 SETTINGS = {
     "banditron": [{"gamma": 0.3}],
@@ -33,7 +33,7 @@ SETTINGS = {
         {"gamma": 0.3, "refute": "best"},
         {"gamma": 0.3, "C": 0.02, "variant": "I", "refute": "score"},
     ],
-    "rcnbf": [{"gamma": 0.3}, {"gamma": 0.3, "rho0": 0.1, "rho1": 0.2}],
+    "rcnbf": [{"gamma": 0.3}, {"gamma": 0.3, "rho0": 0.1, "rho1": 0.2}, {"gamma": 0.3, "estimate": True}],
     "dilute": [{"gamma": 0.3, "m": 1}, {"gamma": 0.3, "m": 1, "estimator": "set"}],
     "exp3": [{}, {"eta": 0.1}],
     "hinge_delaytron": [{"gamma": 0.3}, {"gamma": 0.3, "eta": 0.1}, {"gamma": 0.3, "B": 3.0, "R": 2.0}],
@@ -156,16 +156,15 @@ def test_a_replay_goes_on_from_what_the_learner_knows(name, setting, story):
     replayed = dt.replay(learner, story.X, story.y, story.delays, draws)
     with interpreter():
         assert same_bits(replayed, dt.replay(learner, story.X, story.y, story.delays, draws))
-    first, labels = learner.ledger.rounds, []
+    first, decisions = learner.ledger.rounds, []
     learner._draws = iter_random(draws)
     for t, x in enumerate(story.rows()):
         for s in range(t):
             if s + story.delays[s] == t:
-                correct = bool(labels[s] == story.y[s])
-                told = {"label": int(story.y[s])} if learner.hears == "label" else {"correct": correct}
-                learner.feedback(first + s + 1, **told)
-        labels.append(learner.decide(x).label)
-    assert same_bits(replayed.labels, np.array(labels))
+                answer(learner, decisions[s], story.y[s])
+        decisions.append(learner.decide(x))
+    assert [decision.id for decision in decisions] == list(range(first + 1, first + 1 + len(decisions)))
+    assert same_bits(replayed.labels, np.array([decision.label for decision in decisions]))
     assert same_bits(replayed.weights, learner.weights)
 
 

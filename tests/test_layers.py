@@ -11,7 +11,7 @@ LAYERS = [
     {"checks"},
     {"rng", "matrices", "traces", "kernels.lanes", "kernels.lanes_llvm"},
     {"kernels", "kernels.linear"},
-    {"kernels.explore", "kernels.arrivals", "kernels.logistic", "kernels.second_order", "kernels.subsets"},
+    {"kernels.explore", "kernels.arrivals", "kernels.logistic", "kernels.second_order", "kernels.subsets", "kernels.quantiles"},
     {"kernels.loop"},
     {"learners.ledger", "learners.rule", "learners.average", "life"},
     {"learners.common"},

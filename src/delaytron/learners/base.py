@@ -67,7 +67,8 @@ class Learner:
         self.n_classes = whole("n_classes", n_classes, at_least=2)
         self.n_features = whole("n_features", n_features, at_least=1)
         self.seed, self.average = int(options["seed"]), bool(options["average"])
-        self.noise, self.expire_after, self.on_expiry = options["noise"], options["expire_after"], options["on_expiry"]
+        self.noise = (self.life.rho0, self.life.rho1) if options["noise"] is not None else None
+        self.expire_after, self.on_expiry = options["expire_after"], str(options["on_expiry"])
         self.params = params
         self.ledger = Ledger(WORDS.get(self.hears, ()))
         self._draws = stream(self.seed, "exploration")
