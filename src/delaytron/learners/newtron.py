@@ -1,0 +1,204 @@
+"""Newtron (Hazan and Kale, 2011): online Newton steps on the log-loss; PNewtron is its diagonal, greedy form."""
+
+from math import exp
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+
+from delaytron._jit import fill, kernel, slot
+from delaytron.checks import choice, exploration, positive, whole
+from delaytron.kernels.explore import argmax, draw, mix_greedily
+from delaytron.kernels.linear import score, zero_weights
+from delaytron.kernels.second_order import Full, absorb, check_memory, full_state, grow_classes, inverse_diagonal, probe
+from delaytron.learners.base import DEFAULT_GAMMA, Learner
+from delaytron.learners.common import Common
+from delaytron.learners.rule import Rule
+from delaytron.records import Array, Play, Row, Size
+
+grow: Any = slot()  # (state, past, omega, tau): A += omega h h', b -= tau h, W = -A^-1 b, h = (e_label - 1/K) (x) x
+
+
+class Params(NamedTuple):
+    """Exploration rate, the constants of the paper, and whether the greedy label is played, not a sampled one."""
+
+    gamma: float
+    alpha: float
+    beta: float
+    diameter: float
+    greedy: bool
+
+
+class Diagonal(NamedTuple):
+    """The weights, 1/A, and -1/K for every class."""
+
+    W: Array
+    inverse: Array
+    h: Array
+
+
+def init_diagonal(params: Any, size: Size) -> Diagonal:
+    """W = 0, A = 1/D."""
+    W = zero_weights(params.diameter.size, size)
+    h = np.zeros((W.shape[0], W.shape[2] if size.sparse else W.shape[1]))
+    h[:, : size.n_classes] = -1.0 / size.n_classes
+    return Diagonal(W, inverse_diagonal(params.diameter, size), h)
+
+
+def init_full(params: Any, size: Size) -> Full:
+    """W = 0, A = I/D."""
+    return full_state(params.diameter, size)
+
+
+@kernel
+def pick(
+    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
+) -> tuple[int, int, float]:
+    """Play by q = softmax(alpha W x), or greedily, mixed with uniform; keep q of the label, and its lead in W_s."""
+    scores, p = scratch
+    score(state.W, x.indices, x.values, scores)
+    greedy = argmax(scores, p.size)
+    total, summed, uniform = 0.0, 0.0, params.gamma / p.size
+    for r in range(p.size):
+        p[r] = exp(params.alpha * (scores[r] - scores[greedy]))
+        total += p[r]
+        summed += scores[r]
+    if params.greedy:
+        mix_greedily(greedy, params.gamma, p)
+    else:
+        for r in range(p.size):
+            p[r] = (1.0 - params.gamma) * (p[r] / total) + uniform
+    label = draw(p, u)
+    explored = not params.greedy and u - before(p, label) < uniform  # then W_s = 0 was played
+    extra[0] = exp(params.alpha * (scores[label] - scores[greedy])) / total
+    extra[1] = 0.0 if explored else scores[label] - summed / p.size
+    return greedy, label, p[label]
+
+
+@kernel
+def before(p: Array, label: int) -> float:
+    """Return the probability of the classes before `label`."""
+    cumulative = 0.0
+    for r in range(label):
+        cumulative += p[r]
+    return cumulative
+
+
+@kernel
+def estimate(params: Any, past: Play, correct: bool) -> tuple[float, float]:
+    """Return omega = beta kappa c^2 and tau = -(1 - kappa beta <g, W_s>) c, where g = c h is the estimate."""
+    q, lead = past.extra[0], past.extra[1]
+    c = (q - 1.0) / past.prob if correct else q / past.prob
+    curvature = params.beta * past.prob if correct else params.beta
+    return curvature * c * c, -(1.0 - curvature * c * lead) * c
+
+
+@kernel
+def step(state: Any, params: Any, past: Play, correct: bool) -> None:
+    """A += beta kappa g g', b += (1 - kappa beta <g, W_s>) g, W = -A^-1 b."""
+    omega, tau = estimate(params, past, correct)
+    grow(state, past, omega, tau)
+
+
+@kernel
+def revise(state: Any, params: Any, past: Play) -> None:
+    """A and b are sums, and both answers add to them along h: one step takes the "wrong" out and the "right" in."""
+    omega, tau = estimate(params, past, True)
+    wrong_omega, wrong_tau = estimate(params, past, False)
+    grow(state, past, omega - wrong_omega, tau - wrong_tau)
+
+
+@kernel
+def grow_diagonal(state: Any, past: Play, omega: float, tau: float) -> None:
+    """Step with the diagonal of A."""
+    others = state.h[past.label]
+    state.h[past.label] += 1.0
+    grow_classes(state.W, state.inverse, state.h, omega, tau, past.x.indices, past.x.values)
+    state.h[past.label] = others
+
+
+@kernel
+def grow_full(state: Any, past: Play, omega: float, tau: float) -> None:
+    """Step with all of A."""
+    state.h[:] = -1.0 / state.h.size
+    state.h[past.label] += 1.0
+    hv, hW = probe(state, past.x.indices, past.x.values)
+    absorb(state, past.x.indices, past.x.values, omega, tau, hv, hW)
+
+
+def bind(name: str, state: type, init: Any, grow: Any) -> Rule:
+    """Return the rule for one kind of A."""
+    one_step, revision, numbers = fill(step, grow=grow), fill(revise, grow=grow), ("number", "number")
+    return Rule(name, Params, None, one_step, state, init, extras=numbers, revise=revision, pick=pick)
+
+
+FULL = bind("newtron_full", Full, init_full, grow_full)
+
+
+class Newtron(Learner):
+    r"""Newtron, without the projection onto a ball.
+
+    With :math:`q = \mathrm{softmax}(\alpha W x)`, every answer adds an estimate g of the gradient
+    :math:`(q - e_y) \otimes x` to two sums:
+
+    .. math::
+        g = \frac{q_{\tilde y} - 1[\tilde y = y]}{P(\tilde y)} \big(e_{\tilde y} - \tfrac1K\big) \otimes x, \quad
+        A = \tfrac1D I + \beta \sum_s \kappa_s g_s g_s', \quad
+        b = \sum_s (1 - \kappa_s\beta\langle g_s, W_s\rangle)\, g_s, \quad W = -A^{-1} b
+
+    where kappa is P after a right answer and 1 after a wrong one. A "right" that comes after its round expired as
+    "wrong" is corrected exactly.
+
+    Parameters
+    ----------
+    gamma : float
+        Exploration rate in (0, 1].
+    alpha : float
+        Sharpness of the softmax.
+    beta : float
+        How much curvature an answer adds.
+    diameter : float
+        D: A starts as I/D.
+    matrix : {"diagonal", "full"}
+        Keep only the diagonal of A; or all of its (K d)^2 numbers, and take as much time for an answer.
+    play : {"sample", "argmax"}
+        Play a label drawn from q, as the paper does; or the best one, as PNewtron does.
+
+    Examples
+    --------
+    >>> learner = Newtron(n_classes=2, n_features=2, seed=0)
+    >>> decision = learner.decide([1.0, 0.0])
+    >>> learner.feedback(decision.id, correct=True)
+    'accepted'
+    >>> learner.decide([1.0, 0.0]).greedy == decision.label
+    True
+    """
+
+    name = "newtron"
+    rule = bind(name, Diagonal, init_diagonal, grow_diagonal)
+
+    def __init__(
+        self,
+        n_classes: int,
+        n_features: int,
+        *,
+        gamma: float = DEFAULT_GAMMA,
+        alpha: float = 10.0,
+        beta: float = 0.01,
+        diameter: float = 1.0,
+        matrix: str = "diagonal",
+        play: str = "sample",
+        **common: Unpack[Common],
+    ) -> None:
+        self.gamma, self.alpha = exploration(gamma), positive("alpha", alpha)
+        self.beta, self.diameter = positive("beta", beta), positive("diameter", diameter)
+        self.form = choice("matrix", matrix, ("diagonal", "full"))
+        self.play = choice("play", play, ("sample", "argmax"))
+        if self.form == "full":
+            check_memory(1, whole("n_classes", n_classes, at_least=2) * whole("n_features", n_features, at_least=1))
+            self.rule, self.averages = FULL, False  # type: ignore[misc]
+        params = Params(self.gamma, self.alpha, self.beta, self.diameter, self.play == "argmax")
+        super().__init__(n_classes, n_features, params, common)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the constructor's arguments; the attribute `matrix` is taken by a method."""
+        return super().settings() | {"matrix": self.form}
