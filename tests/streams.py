@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 
@@ -12,6 +13,11 @@ from delaytron._jit import Kernel
 from delaytron.rng import stream as random_stream
 
 NEVER = 10**9
+
+
+def by_learner(names):
+    """Return test parameters; the tests of one learner run in one process, which then compiles it once."""
+    return [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
 
 
 class Story(NamedTuple):

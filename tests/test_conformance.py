@@ -48,7 +48,9 @@ SETTINGS = {
     "confidit": [{}, {"alpha": 0.5, "matrix": "diagonal"}],
 }
 CASES = [
-    pytest.param(name, setting, id=f"{name}-{i}") for name in dt.LEARNERS for i, setting in enumerate(SETTINGS[name])
+    pytest.param(name, setting, id=f"{name}-{i}", marks=pytest.mark.xdist_group(name))
+    for name in dt.LEARNERS
+    for i, setting in enumerate(SETTINGS[name])
 ]
 every_learner = pytest.mark.parametrize(("name", "setting"), CASES)
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 import delaytron as dt
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
 from delaytron.life import Life, expiring_events
-from streams import NEVER, make, play_compiled, play_interpreted, play_online, same_bits, stories
+from streams import NEVER, by_learner, make, play_compiled, play_interpreted, play_online, same_bits, stories
 from test_conformance import SETTINGS
 
 BANDITS = [name for name, cls in dt.LEARNERS.items() if cls.hears == "correct"]
@@ -24,7 +24,7 @@ lives = st.one_of(
 )
 
 
-@pytest.mark.parametrize("name", dt.LEARNERS)
+@pytest.mark.parametrize("name", by_learner(dt.LEARNERS))
 @given(story=stories(max_rounds=40), life=lives)
 def test_simulator_interpreter_and_online_object_agree_in_every_life(name, story, life):
     if dt.LEARNERS[name].hears == "label":
@@ -35,7 +35,7 @@ def test_simulator_interpreter_and_online_object_agree_in_every_life(name, story
     assert same_bits(compiled, play_online(make(dt.LEARNERS[name], story, **setting), story)[0])
 
 
-@pytest.mark.parametrize("name", ["delaytron", "adaptive_delaytron", "pab"])
+@pytest.mark.parametrize("name", by_learner(["delaytron", "adaptive_delaytron", "pab"]))
 @given(story=stories(max_rounds=20), life=lives)
 def test_saving_in_the_middle_of_such_a_life_changes_no_bit(name, story, life, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "learner.safetensors"
@@ -87,7 +87,7 @@ def some_play(name, round_number):
     return learner, learner.ledger.plays[decisions[round_number].id]
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", by_learner(EXACT))
 @pytest.mark.parametrize("number", range(12, 18))
 def test_a_right_after_a_wrong_is_corrected_exactly(name, number):
     learner, past = some_play(name, number)
@@ -99,7 +99,7 @@ def test_a_right_after_a_wrong_is_corrected_exactly(name, number):
     np.testing.assert_allclose(learner.scores(ROWS), other.scores(ROWS), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(set(BANDITS) - set(EXACT)))
+@pytest.mark.parametrize("name", by_learner(sorted(set(BANDITS) - set(EXACT))))
 def test_where_no_exact_correction_exists_the_right_is_applied_as_it_comes(name):
     learner, past = some_play(name, 13)
     other, _ = some_play(name, 13)
@@ -176,7 +176,7 @@ def test_simulate_plays_lists_of_lives_each_as_if_alone():
     assert len({part.mistakes.tobytes() for _, part in together.groups()}) == 4
 
 
-@pytest.mark.parametrize("name", AVERAGED)
+@pytest.mark.parametrize("name", by_learner(AVERAGED))
 @given(story=stories(max_rounds=30))
 def test_the_average_is_the_mean_of_the_weights_of_all_rounds(name, story):
     setting = {k: v for k, v in SETTINGS[name][0].items() if k != "restart"}

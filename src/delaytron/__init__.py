@@ -2,7 +2,27 @@
 
 from delaytron import datasets, delays
 from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, UnknownDecision
-from delaytron.learners import LEARNERS, AdaptiveDelaytron, Banditron, Delaytron, Learner, Perceptron
+from delaytron.learners import (
+    LEARNERS,
+    AdaptiveDelaytron,
+    Banditron,
+    Bold,
+    Confidit,
+    Delaytron,
+    Dilute,
+    ExactPa,
+    Exp3,
+    Gap,
+    HingeDelaytron,
+    Learner,
+    Newtron,
+    OvaLogistic,
+    Pab,
+    PassiveAggressive,
+    Perceptron,
+    Rcnbf,
+    Soba,
+)
 from delaytron.learners.files import load
 from delaytron.records import Decision, Run
 from delaytron.replay import replay
@@ -15,15 +35,28 @@ __all__ = [
     "LEARNERS",
     "AdaptiveDelaytron",
     "Banditron",
+    "Bold",
+    "Confidit",
     "ConflictingFeedback",
     "Decision",
     "Delaytron",
     "DelaytronError",
+    "Dilute",
+    "ExactPa",
+    "Exp3",
+    "Gap",
+    "HingeDelaytron",
     "InvalidInput",
     "Learner",
+    "Newtron",
+    "OvaLogistic",
+    "Pab",
+    "PassiveAggressive",
     "Perceptron",
+    "Rcnbf",
     "Result",
     "Run",
+    "Soba",
     "UnknownDecision",
     "datasets",
     "delays",

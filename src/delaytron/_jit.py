@@ -81,8 +81,8 @@ class Kernel:
         return cast(Callable[..., Any], njit(**shared, **options)(function))
 
     def fill(self, cache_name: str | None = None, **slots: Any) -> "Kernel":
-        """Fill the slots of this template, here and in every kernel that it calls."""
-        return Kernel(self.function, {**self.slots, **slots}, cache_name, self.machine)
+        """Fill the slots of this template, here and in every kernel that it calls; what is filled stays."""
+        return Kernel(self.function, {**slots, **self.slots}, cache_name, self.machine)
 
     def _linked(self, resolve: Resolve) -> FunctionType:
         """Return the same code, with the kernels it names replaced by what `resolve` makes of them."""
@@ -111,7 +111,9 @@ class Kernel:
             value = names[name]
             if isinstance(value, Kernel):
                 value = (value.fill(**self.slots) if value.has_slots else value).digest
-            parts.append(f"{name}={getattr(value, '_fields', value)!r}")
+            if hasattr(value, "_fields"):  # a named tuple: the compiler's cache holds it by its place and name
+                value = (value.__module__, value.__qualname__, value._fields)
+            parts.append(f"{name}={value!r}")
         return sha256("\n".join(parts).encode()).hexdigest()
 
     @cached_property

@@ -11,7 +11,7 @@ from delaytron.learners.base import Learner
 from delaytron.learners.rule import stack
 from delaytron.matrices import as_kind, as_stream, check_matrix, is_sparse
 from delaytron.records import Array, Run, Span
-from delaytron.worlds import deliver, empty_log, empty_worlds
+from delaytron.worlds import deliver, empty_log, empty_worlds, most_busy
 
 
 def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
@@ -50,7 +50,8 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     deliver(whole_numbers("delays", delays, T, 1), twin.life, worlds, 0)
     log = empty_log(1, T, len(twin.rule.extras))
     before = (twin.ledger.rounds, twin.pending)
-    stream, states, params = as_stream(matrix, labels), twin.room(T), stack(twin.params)
+    states = twin.room(most_busy(worlds) if twin.rule.pools else T)
+    stream, params = as_stream(matrix, labels), stack(twin.params)
     twin.rule.play(stream, worlds, np.zeros(1, np.int64), log, states, params, twin.scratch, before, Span(0, T, 0))
     played, greedy = log.label[0, :T].astype(np.int64), log.greedy[0, :T].astype(np.int64)
     state = type(states)(*(field[0] for field in states))

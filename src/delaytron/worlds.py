@@ -9,6 +9,7 @@ import numpy as np
 from delaytron.checks import whole_numbers
 from delaytron.delays import Delay
 from delaytron.kernels.arrivals import schedule
+from delaytron.kernels.loop import ANSWERED, EXPIRED
 from delaytron.life import Life, expiring_events
 from delaytron.records import Ints, Log, Rounds, Worlds
 from delaytron.rng import stream
@@ -68,12 +69,13 @@ def deliver(delays: Ints, life: Life, worlds: Worlds, w: int) -> int:
     return events.longest
 
 
-def most_open(worlds: Worlds) -> int:
-    """Return how many rounds wait for an answer at most, the present one included, in any of the worlds."""
-    if worlds.waiting.size:
-        return int(worlds.waiting.max())
-    delivered = worlds.starts[:, 1:].astype(np.int64)
-    return int((np.arange(1, delivered.shape[1] + 1) - delivered).max())
+def most_busy(worlds: Worlds) -> int:
+    """Return how many instances the worlds need: a round keeps one until it is answered or counted as wrong."""
+    ended = worlds.starts[:, 1:].astype(np.int64)
+    if worlds.kinds.size:
+        sums = np.cumsum((worlds.kinds == ANSWERED) | (worlds.kinds == EXPIRED), axis=1)
+        ended = np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), ended, axis=1)
+    return int((np.arange(1, ended.shape[1] + 1) - ended).max(initial=0))
 
 
 def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Generator) -> Rounds:

@@ -15,7 +15,7 @@ from delaytron.learners.common import COMMON, WORDS, Common, own_parameters, rea
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.rule import Rule, stack
 from delaytron.matrices import as_kind, as_row, as_stream, check_matrix
-from delaytron.records import Array, Bools, Decision, Ints, Play, Size
+from delaytron.records import Array, Bools, Decision, Ints, Play, Row, Size
 from delaytron.rng import stream
 
 DEFAULT_GAMMA = 2.0**-6
@@ -59,6 +59,8 @@ class Learner:
     """What the feedback tells this learner: whether the label was `correct`, or the true `label`."""
     averages: ClassVar[bool] = True
     """Whether an average of the weights makes sense: an answer moves only those of the features it is about."""
+    sees_context: ClassVar[bool] = True
+    """Whether what is decided depends on the row at all."""
     grid: ClassVar[Mapping[str, Sequence[Any]]] = {"gamma": GAMMAS}
     """The values of its parameters among which a comparison chooses."""
 
@@ -94,15 +96,20 @@ class Learner:
         if self.rule.keeps_clock:
             self.rule.advance.compiled(self.state, self.params, now, self.ledger.pending + 1)
         self.flush()
-        return self._play(now, row)
+        return cast(Decision, self._play(now, row))
 
-    def _play(self, now: int, row: Any) -> Decision:
+    def _play(self, now: int, row: Row) -> Any:
         u, extra = self._draws.random(), np.empty(len(self.rule.extras))
         greedy, label, prob = self.rule.choose.compiled(self.state, self.params, row, u, self.scratch, extra)
         if self.life.lies:
             self._lies[now] = int(self.life.bend(self._noise.random()))
-        self.ledger.open(Play(now, row, greedy, label, prob, extra))
-        return Decision(now, now, label, greedy, prob)
+        play = Play(now, row, greedy, label, prob, extra)
+        self.ledger.open(play)
+        return self.decision(play)
+
+    def decision(self, play: Play) -> Any:
+        """Return what the caller is told of a round."""
+        return Decision(play.round, play.round, play.label, play.greedy, play.prob)
 
     def feedback(self, id: int, correct: bool | None = None, *, label: int | None = None) -> str:
         """Tell the answer to a decision: at any time, in any order; it is applied when the next round begins.

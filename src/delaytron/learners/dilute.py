@@ -184,12 +184,12 @@ class Dilute(Learner):
         self.rule = rule_for(n_numbers(K))
         super().__init__(K, n_features, Params(self.gamma, self.m, n_sets, self.estimator == "set"), common)
 
-    def decide(self, x: Any) -> SetDecision:  # type: ignore[override]
-        """Play one round: apply the answers that came, then choose m labels for `x`."""
-        decision = super().decide(x)
+    def decision(self, play: Play) -> SetDecision:
+        """Return what the caller is told of a round: the set, too."""
         every = np.arange(self.n_classes)
-        extras = np.broadcast_to(self.ledger.plays[decision.id].extra, (self.n_classes, len(self.rule.extras)))
-        return SetDecision(*decision, tuple(every[self.covers(every, extras, every)].tolist()))
+        extras = np.broadcast_to(play.extra, (self.n_classes, play.extra.size))
+        labels = tuple(every[self.covers(every, extras, every)].tolist())
+        return SetDecision(play.round, play.round, play.label, play.greedy, play.prob, labels)
 
     def covers(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
         """Return in which of the rounds the true label was in the set."""

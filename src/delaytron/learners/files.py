@@ -27,9 +27,7 @@ def save(learner: "Learner", path: str | Path) -> None:
     """Write a learner so that after a crash there is the old file or the new one, and never half of one."""
     from safetensors.numpy import save as to_bytes  # noqa: PLC0415 - only needed here
 
-    if _registry().get(learner.name) is not type(learner):
-        raise InvalidInput(f"only learners of the registry can be saved, got {type(learner).__name__}")
-    header = {"learner": learner.name, "settings": learner.settings(), "sparse": learner.sparse}
+    header = _describe(learner) | {"sparse": learner.sparse}
     tensors = _state_tensors(learner) | _ledger_tensors(learner)
     content = to_bytes(tensors, {"format": FORMAT, "header": json.dumps(header)})
     replace_file(Path(path), content)
@@ -86,13 +84,33 @@ def _read(path: Path) -> tuple[dict[str, str], Tensors]:
 
 
 def _registry() -> "dict[str, type[Learner]]":
-    from delaytron.learners import LEARNERS  # noqa: PLC0415 - the registry imports every learner
+    from delaytron.learners import LEARNERS, Bold  # noqa: PLC0415 - the registry imports every learner
 
-    return LEARNERS
+    return {**LEARNERS, Bold.name: Bold}
+
+
+def _describe(learner: "Learner") -> dict[str, Any]:
+    """Return the name and the settings of a learner, and in these likewise of the one that it is made of."""
+    name, settings = type(learner).name, learner.settings()
+    if _registry().get(name) is not type(learner):
+        raise InvalidInput(f"only learners of the registry can be saved, got {type(learner).__name__}")
+    if "base" in settings:
+        settings["base"] = _describe(settings["base"])
+    return {"learner": name, "settings": settings}
+
+
+def _make(described: dict[str, Any]) -> "Learner":
+    """Return a learner as described; JSON has made lists of tuples."""
+    settings: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in described["settings"].items()
+    }
+    if "base" in settings:
+        settings["base"] = _make(settings["base"])
+    return _registry()[described["learner"]](**settings)
 
 
 def _rebuild(header: dict[str, Any], tensors: Tensors) -> "Learner":
-    learner, sparse = _registry()[header["learner"]](**header["settings"]), bool(header["sparse"])
+    learner, sparse = _make(header), bool(header["sparse"])
     check_open_decisions(learner, sparse, tensors)
     average = _weights_like(learner, sparse, tensors["average.total"]) if learner.average else None
     learner.restore(sparse, _state(learner, sparse, tensors), _ledger(learner.ledger, tensors), average)
@@ -108,7 +126,10 @@ def _state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
     like = learner.rule.init(stack(learner.params), learner.size(sparse))
     fields = {name: np.array(tensors[f"state.{name}"]) for name in like._fields}
     for name, field in fields.items():
-        _check_field(f"state.{name}", field, getattr(like, name)[0])
+        one = getattr(like, name)[0]
+        if learner.rule.pools:  # of any length; `restore` compares them
+            one = np.broadcast_to(one[:1], (len(field), *one.shape[1:]))
+        _check_field(f"state.{name}", field, one)
     return type(like)(**fields)
 
 

@@ -1,0 +1,150 @@
+"""BOLD (Joulani, Gyorgy and Szepesvari, 2013): a pool of learners, none of which ever sees a delay."""
+
+from copy import copy
+from typing import Any, Unpack
+
+import numpy as np
+
+from delaytron.checks import choice
+from delaytron.errors import InvalidInput
+from delaytron.learners.base import Learner
+from delaytron.learners.common import COMMON, Common, own_parameters
+from delaytron.learners.ledger import Ledger
+from delaytron.learners.pool import FREE, HEAD, MADE, ORDERS, OWN, allowed_rooms, check_pool, pooled
+from delaytron.learners.rule import stack
+from delaytron.records import Array, Bools, Ints, Play, Row
+
+
+class Bold(Learner):
+    r"""BOLD: every round is played by an instance of `base` that waits for no answer, a new one if all wait.
+
+    Its answer goes to the same instance, which is free again then. So each instance lives without delay, and
+    a base with regret f(T) keeps, with at most G rounds open beside the present one,
+
+    .. math:: R_T \le (G + 1)\, f\!\left(\frac{T}{G + 1}\right)
+
+    The price is memory, (G + 1) times that of the base, 2 GiB at most, and that what one instance learns the
+    others do not. A round that is never answered keeps its instance forever, and so does one that expires with
+    on_expiry="drop"; on_expiry="wrong" sets it free. `predict`, `scores` and `weights` are those of the instance
+    that would play next; while all wait (a new one would play, which knows nothing), of the one that played most.
+
+    Parameters
+    ----------
+    base : Learner
+        A fresh learner as the pattern; its noise, expiry and average must be left to this one.
+    order : {"lifo", "fifo"}
+        Which of the free instances plays: the one that became free last (few instances learn much) or first
+        (all learn the same).
+    seed : int, optional
+        By default that of the base.
+
+    Examples
+    --------
+    >>> from delaytron import Banditron
+    >>> learner = Bold(Banditron(n_classes=3, n_features=2, seed=7))
+    >>> first, second = learner.decide([1.0, 0.0]), learner.decide([1.0, 0.0])
+    >>> learner.instances
+    2
+    >>> learner.feedback(first.id, correct=True)
+    'accepted'
+    >>> _ = learner.decide([0.0, 1.0])
+    >>> learner.instances
+    2
+    """
+
+    name = "bold"
+    averages = False
+    grid = {}
+
+    def __init__(self, base: Learner, order: str = "lifo", **common: Unpack[Common]) -> None:
+        self.base, self.order = _fresh(base), choice("order", order, ORDERS)
+        self.rule = pooled(base.rule, self.order)
+        self.name, self.hears = self.rule.name, base.hears  # type: ignore[misc]
+        if common.get("seed") is None:
+            common["seed"] = base.seed
+        super().__init__(base.n_classes, base.n_features, base.params, common)
+
+    @property
+    def instances(self) -> int:
+        """How many instances there are: the most rounds that were open at once."""
+        return int(self.state.pool[MADE])
+
+    def _play(self, now: int, row: Row) -> Any:
+        rooms, needed = self.state.turns.size, self._needed(1)
+        if needed > rooms:
+            self.state = self._grown(max(needed, min(2 * rooms, allowed_rooms(self.state_bytes(self.sparse)))))
+        return super()._play(now, row)
+
+    def room(self, n_rounds: int) -> Any:
+        """Return the state as a batch of one, with room for so many more rounds open at once."""
+        state = self._grown(max(self.state.turns.size, self._needed(n_rounds)))
+        return type(state)(*(field[None] for field in state))
+
+    def _needed(self, n_rounds: int) -> int:
+        return self.instances + max(0, n_rounds - int(self.state.pool[FREE]))
+
+    def _grown(self, rooms: int) -> Any:
+        """Return the state with so many rooms."""
+        stacked = self.rule.init(stack(self.params), self.size(self.sparse)._replace(n_open=rooms))
+        state = type(stacked)(*(field[0] for field in stacked))
+        unrolled = self.state._replace(free=np.roll(self.state.free, -self.state.pool[HEAD]))
+        for field, known in zip(state, unrolled, strict=True):
+            field[: len(known)] = known
+        state.pool[HEAD] = 0
+        return state
+
+    def predict(self, X: Any) -> Ints:
+        """Return the greedy label of every row; explores nothing and changes nothing."""
+        return self._speaker(self.state).predict(X)
+
+    def scores(self, X: Any) -> Array:
+        """Return the scores W x of every row, as an (n, K) array."""
+        return self._speaker(self.state).scores(X)
+
+    @property
+    def weights(self) -> Array:
+        """The weights as a (K, d) matrix, a copy."""
+        return self._speaker(self.state).weights
+
+    def matrix(self, state: Any) -> Array:
+        """Return the weights of a state as a (K, d) matrix, a copy."""
+        return self._speaker(state).weights
+
+    def decision(self, play: Play) -> Any:
+        """Return what the caller is told of a round, as the base tells it."""
+        return self.base.decision(play._replace(extra=play.extra[OWN:]))
+
+    def covers(self, labels: Ints, extras: Array, y: Ints) -> Bools:
+        """Return which of the rounds played rightly."""
+        return self.base.covers(labels, extras[:, OWN:], y)
+
+    def _speaker(self, state: Any) -> Learner:
+        """Return a learner of the base's kind that knows what one instance knows."""
+        last = self.order == "lifo"
+        ring = (state.pool[HEAD] + (state.pool[FREE] - 1 if last else 0)) % state.free.size
+        i = state.free[ring] if state.pool[FREE] else np.argmax(state.turns)
+        speaker = copy(self.base)
+        speaker.sparse = self.sparse
+        speaker.state = type(self.base.state)(*(getattr(state, name)[i] for name in self.base.state._fields))
+        return speaker
+
+    def restore(self, sparse: bool, state: Any, ledger: Ledger, average: Array | None) -> None:
+        """Take over a saved state, if its pool is such that the compiled loop can trust it."""
+        check_pool(state, ledger)
+        super().restore(sparse, state, ledger, average)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        return {name: getattr(self, name) for name in (*own_parameters(type(self)), *COMMON)}
+
+
+def _fresh(base: Any) -> Learner:
+    """Return the base if it can be one."""
+    if not isinstance(base, Learner) or base.rule.pools:
+        raise InvalidInput(f"base must be a learner that is no pool, as in Bold(Banditron(9, 400)); got {base!r}")
+    if base.ledger.rounds:
+        raise InvalidInput(f"base must be fresh, this {type(base).__name__} has played {base.ledger.rounds} rounds")
+    for name, default in COMMON.items():
+        if name != "seed" and getattr(base, name) != default:
+            raise InvalidInput(f"{name} belongs to the pool, as in Bold(base, {name}={getattr(base, name)!r})")
+    return base
