@@ -29,7 +29,7 @@ test: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses 2 --cov --cov-report term
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup --cov --cov-report term
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/speed.py

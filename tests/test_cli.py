@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import delaytron as dt
 from delaytron import cli
+from delaytron.compare import compare
 
 SMALL = ["--samples", "500", "--rounds", "800", "--runs", "2"]
 HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "sklearn", "joblib", "msgspec")
@@ -154,6 +155,108 @@ class TestFiles:
 FILES = ("results.csv", "results.json", "curves.png")
 
 
+def test_infinity_is_text_in_json():
+    (row,) = rows_of("pab", "--set", "C=inf")
+    assert row["parameters"]["C"] == "inf"
+
+
+THREE = ["synsep", "--learner", "delaytron,pab", "--learner", "perceptron", "--delay", "1,60", "--budget", "3", *SMALL]
+
+
+class TestCompare:
+    def compared(self, **options):
+        data = dt.datasets.load("synsep", n_samples=500)
+        tuning_data = dt.datasets.load("synsep", n_samples=500, seed=options.get("seed", 0) + 1_000_003)
+        defaults = {"delays": [1, 60], "rounds": 800, "runs": 2, "budget": 3, "tuning_data": tuning_data}
+        return compare(data, ["delaytron", "pab", "perceptron"], **defaults | options)
+
+    def test_json_holds_exactly_the_numbers_of_the_library(self):
+        document = json.loads(output_of("compare", *THREE, "--seed", "2", "--tuning-runs", "1", "--json"))
+        expected = self.compared(seed=2, tuning_runs=1)
+        assert [row["final_errors"] for row in document["rows"]] == [
+            entry.result.final_error.tolist() for entry in expected.entries
+        ]
+        assert [row["setting"].get("gamma") for row in document["rows"]] == [
+            entry.setting.get("gamma") for entry in expected.entries
+        ]
+        assert [row["settings_tried"] for row in document["rows"]] == [3, 3, 3, 3, 1, 1]
+        assert (document["dataset"], document["rounds"], document["runs"]) == ("synsep", 800, 2)
+        assert (document["tuning_runs"], document["budget"], document["left_out"]) == (1, 3, [])
+        assert (document["seed"], document["tuning_seed"]) == (2, 1_000_005)
+        assert document["rows"][0]["delay_model"] == "Uniform(D=1)"
+
+    @pytest.mark.parametrize("columns", [80, 120])
+    def test_the_table_has_a_line_per_learner_the_best_first(self, columns):
+        stdout = output_of("compare", *THREE, columns=columns)
+        expected = self.compared().learners
+        lines = [line for line in stdout.splitlines() if line.startswith(tuple(expected))]
+        assert [line.split()[0].rstrip("¹") for line in lines] == list(expected)
+        assert max(map(len, stdout.splitlines())) <= columns
+        for line, entries in zip(lines, expected.values(), strict=True):
+            assert all(f"{entry.result.final_error.mean():.4f}" in line for entry in entries)
+        assert "perceptron¹" in stdout
+        assert "¹ is told the true label" in stdout
+        assert "gamma=" in stdout
+
+    def test_who_cannot_play_is_listed_with_the_reason(self):
+        flags = [*THREE, "--noise", "0.1,0.2"]
+        assert "perceptron cannot play: perceptron is told the true label: it takes no noise" in output_of(
+            "compare", *flags
+        )
+        document = json.loads(output_of("compare", *flags, "--json"))
+        assert [row["learner"] for row in document["left_out"]] == ["perceptron"]
+        assert document["rows"][0]["parameters"]["noise"] == [0.1, 0.2]
+
+    def test_models_stand_beside_numbers(self):
+        flags = ["digits", "--learner", "perceptron", "--delay", "5", "--delay", "lognormal:20,1.5", "--rounds", "99"]
+        document = json.loads(output_of("compare", *flags, "--runs", "1", "--json"))
+        assert [row["delay"] for row in document["rows"]] == ["5", "lognormal:20,1.5"]
+        assert document["rows"][0]["error_margin"] is None
+
+    def test_output_makes_the_folder_with_all_three_files(self, tmp_path):
+        folder = tmp_path / "new" / "comparison"
+        result = delaytron("compare", *THREE, "--output", folder, "--json")
+        assert result.exit_code == 0
+        assert json.loads((folder / "comparison.json").read_text()) == json.loads(result.stdout)
+        assert csv.read_csv(folder / "comparison.csv")["learner"].to_pylist() == [
+            name for name in ("delaytron", "pab", "perceptron") for _ in range(2)
+        ]
+        assert (folder / "comparison.png").read_bytes().startswith(b"\x89PNG")
+        assert [line.split(".")[-1] for line in result.stderr.splitlines()] == ["csv", "json", "png"]
+
+    def test_plot_and_csv(self, tmp_path):
+        picture, lines = tmp_path / "errors.svg", tmp_path / "errors.csv"
+        stdout = output_of("compare", *THREE, "--plot", picture, "--csv", lines)
+        assert stdout.endswith(f"wrote {picture}\nwrote {lines}\n")
+        assert "perceptron" in picture.read_text()
+        assert csv.read_csv(lines).num_rows == 6
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (["sinsep"], "; got 'sinsep'; did you mean synsep?"),
+            (["synsep", "--learner", "pap"], "; got 'pap'; did you mean pab?"),
+            (["synsep", "--learner", "pab,"], "learner must be one of"),
+            (["synsep", "--delay", "0"], "D must be a whole number of at least 1, got 0"),
+            (["synsep", "--budget", "0"], "budget must be a whole number of at least 1, got 0"),
+            (["synsep", "--tuning-runs", "0"], "tuning_runs must be a whole number of at least 1, got 0"),
+            (["synsep", "--threads", "0"], "threads must be a whole number of at least 1, got 0"),
+            (["synsep", "--on-expiry", "wrong"], "on_expiry='wrong' needs expire_after=n"),
+            (["synsep", "--noise", "0.1"], "noise must be (rho0, rho1)"),
+            (["synsep", "--learner", "perceptron", "--noise", "0.1,0.2"], "no learner can play: perceptron: "),
+            (["synsep", "--plot", "errors.txt"], "a picture must end in .png, .pdf, .svg; got 'errors.txt'"),
+            (["digits", "--samples", "9"], "data set digits takes no options; got 'n_samples'"),
+            ([], "Missing argument"),
+        ],
+    )
+    def test_bad_input_is_one_line_and_exit_code_2(self, flags, message):
+        result = delaytron("compare", *flags)
+        assert (result.exit_code, result.stdout) == (2, "")
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("delaytron: ")
+        assert message in line
+
+
 class TestRegistries:
     def test_learners_lists_the_registry(self):
         rows = json.loads(output_of("learners", "--json"))
@@ -178,14 +281,16 @@ class TestRegistries:
 
 
 class TestHelp:
-    @pytest.mark.parametrize("command", [[], ["run"], ["learners"], ["datasets"]])
+    @pytest.mark.parametrize("command", [[], ["run"], ["compare"], ["learners"], ["datasets"]])
     def test_examples_run(self, command, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         found = examples(*command)
         assert len(found) >= 2
         for example in found:
-            size = ["--rounds", "200", "--runs", "2"] if example[0] == "run" and "--help" not in example else []
+            played = example[0] in ("run", "compare") and "--help" not in example
+            size = ["--rounds", "200", "--runs", "2"] if played else []
             size += ["--samples", "500"] if size and "digits" not in example else []
+            size += ["--budget", "1"] if example[0] == "compare" else []
             assert delaytron(*example, *size).exit_code == 0, example
 
     def test_help_imports_nothing_heavy(self):
@@ -197,7 +302,9 @@ class TestHelp:
         assert output_of("--version") == f"delaytron {dt.__version__}\n"
 
 
-HELP = "cli.app(['run', '--help'], standalone_mode=False); cli.app(['learners'], standalone_mode=False)"
+HELP = "; ".join(
+    f"cli.app({command}, standalone_mode=False)" for command in (["run", "--help"], ["compare", "--help"], ["learners"])
+)
 
 BAD = [
     (["delaytrom"], "; got 'delaytrom'; did you mean delaytron?"),
@@ -263,7 +370,7 @@ class TestTrouble:
         def fail(*args, **options):
             raise problem
 
-        monkeypatch.setattr(cli, "simulate", fail)
+        monkeypatch.setattr(cli.run, "simulate", fail)
         result = delaytron("run", *SMALL)
         assert (result.exit_code, result.stderr, result.stdout) == (code, line + "\n", "")
 

@@ -1,6 +1,6 @@
 """Many runs: seeds x parameters, on all cores, the data read once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -24,7 +24,7 @@ from delaytron.worlds import (
     checkpoints,
     empty_log,
     make_worlds,
-    most_open,
+    most_busy,
 )
 
 MEMORY = 56 * 2**20  # bytes that the runs being played may take, all threads together
@@ -78,13 +78,32 @@ def simulate(
     >>> result.error_rate.shape == (6, result.rounds.size)
     True
     """
+    settings = [parameters] if isinstance(learner, Learner) else _grid(learner_class(learner), parameters)
+    options: dict[str, Any] = {"rounds": rounds, "runs": runs, "seed": seed, "sampling": sampling}
+    return simulate_settings(learner, data, settings, delay=delay, n_jobs=n_jobs, progress=progress, **options)
+
+
+def simulate_settings(
+    learner: str | type[Learner] | Learner,
+    data: Any,
+    settings: Sequence[dict[str, Any]],
+    *,
+    delay: Any = 1,
+    rounds: int | None = None,
+    runs: int = 1,
+    seed: int = 0,
+    sampling: str = "replacement",
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Play `runs` runs of a learner for each of these settings, each a dict of parameters; else like `simulate`."""
     dataset = as_dataset(data)
-    grid, learners = _learners(learner, dataset, parameters)
+    learners = _learners(learner, dataset, settings)
     n_rounds = dataset.n_rows if rounds is None else whole("rounds", rounds, at_least=1)
     choice("sampling", sampling, ("replacement", "epochs"))
     setting = Setting(dataset.n_rows, n_rounds, as_delay(delay), whole("seed", seed, at_least=0), sampling)
     plan = _Plan(dataset, setting, progress)
-    jobs = [(run, entry) for run in range(whole("runs", runs, at_least=1)) for entry in range(len(grid))]
+    jobs = [(run, entry) for run in range(whole("runs", runs, at_least=1)) for entry in range(len(settings))]
     mistakes = _play_all(plan, learners, jobs, n_jobs)
     order = sorted(range(len(jobs)), key=lambda j: (jobs[j][1], jobs[j][0]))
     return Result(
@@ -92,7 +111,7 @@ def simulate(
         dataset=dataset.name,
         delay=repr(setting.delay),
         rounds=checkpoints(n_rounds),
-        parameters=[grid[jobs[j][1]] for j in order],
+        parameters=[settings[jobs[j][1]] for j in order],
         run=np.array([jobs[j][0] for j in order]),
         mistakes=mistakes[order],
     )
@@ -116,24 +135,28 @@ def parameter_names(cls: type[Learner]) -> list[str]:
     return [*own_parameters(cls), *(name for name in COMMON if name not in ("seed", "average"))]
 
 
-def _learners(learner: Any, data: Dataset, parameters: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Learner]]:
-    """Return the settings to play, and a learner for each."""
+def _learners(learner: Any, data: Dataset, settings: Sequence[dict[str, Any]]) -> list[Learner]:
+    """Return a learner for each of the settings."""
     if isinstance(learner, Learner):
-        if (learner.n_classes, learner.n_features) != (data.n_classes, data.n_features) or parameters:
+        if (learner.n_classes, learner.n_features) != (data.n_classes, data.n_features) or list(settings) != [{}]:
             asked = f"{data.n_classes} classes and {data.n_features} features, and no further parameters"
             raise InvalidInput(f"a learner given as a pattern must have the data's {asked}; got {learner!r}")
-        return [{}], [learner]
+        return [learner]
     cls: Any = learner_class(learner)
-    grid = _grid(cls, parameters)
-    return grid, [cls(data.n_classes, data.n_features, seed=0, **settings) for settings in grid]
+    _check_names(cls, [name for setting in settings for name in setting])
+    return [cls(data.n_classes, data.n_features, seed=0, **setting) for setting in settings]
+
+
+def _check_names(cls: type[Learner], names: Iterable[str]) -> None:
+    known = parameter_names(cls)
+    for name in names:
+        if name not in known:
+            raise InvalidInput(f"{cls.name} takes {', '.join(known)}; got {name}")
 
 
 def _grid(cls: type[Learner], parameters: dict[str, Any]) -> list[dict[str, Any]]:
     """Return every combination of the list-valued parameters."""
-    known = parameter_names(cls)
-    for name in parameters:
-        if name not in known:
-            raise InvalidInput(f"{cls.name} takes {', '.join(known)}; got {name}")
+    _check_names(cls, parameters)
     values = [list(dict.fromkeys(_several(value))) for value in parameters.values()]
     for name, several in zip(parameters, values, strict=True):
         if not several:
@@ -186,8 +209,8 @@ def _groups(learners: list[Learner], jobs: list[Job]) -> list[list[Job]]:
 
 def _batches(plan: _Plan, learners: list[Learner], jobs: list[Job], threads: int) -> Iterator[list[Job]]:
     """Cut the jobs into batches that fit the memory, keep every thread busy and have runs side by side."""
-    most = min(BATCH_RUNS, -(-len(jobs) // threads))
     pattern = learners[jobs[0][1]]
+    most = 1 if pattern.rule.pools else min(BATCH_RUNS, -(-len(jobs) // threads))  # how large a pool is shows later
     world_bytes = plan.setting.n_rounds * (BYTES_PER_LIVELY_ROUND if pattern.life.expires else BYTES_PER_ROUND)
     state_bytes = pattern.state_bytes(plan.data.sparse)
     batch: list[Job] = []
@@ -210,7 +233,7 @@ def _play(plan: _Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
     worlds, longest = make_worlds(runs, plan.setting, pattern.life)
     world_of = np.searchsorted(runs, [run for run, _ in jobs])
     params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
-    size = pattern.size(plan.data.sparse)._replace(n_open=most_open(worlds) if rule.pools else 1)
+    size = pattern.size(plan.data.sparse)._replace(n_open=most_busy(worlds) if rule.pools else 1)
     log, states = empty_log(len(jobs), longest, len(rule.extras)), rule.init(params, size)
     noted, begin = [], 0
     for end in checkpoints(plan.setting.n_rounds).tolist():

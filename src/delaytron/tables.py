@@ -1,33 +1,27 @@
-"""What the command line shows and writes: results and registries as rows, tables and files."""
+"""What the command line shows and writes: results and comparisons as rows and tables."""
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from inspect import getdoc, signature
-from math import isnan
-from os import W_OK, access
+from math import isinf, isnan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from delaytron.datasets import DATASETS
-from delaytron.errors import InvalidInput
-from delaytron.learners import LEARNERS
-from delaytron.learners.common import own_parameters
+from delaytron.comparisons import Comparison, Entry, assignments
 from delaytron.results import Result, mean_of
-from delaytron.simulate import Progress
 
-PICTURES = (".png", ".pdf", ".svg")
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 LAST_COLUMNS = ("run", "round", "error_rate", "greedy_error_rate")
 
 Row = dict[str, Any]
-Writer = Callable[["Report", Path], None]
 
 
 @dataclass(frozen=True)
@@ -52,6 +46,20 @@ class Report:
         """One row per learner, delay and setting; plain values that go into JSON as they are."""
         shared = {"seed": self.seed, "sampling": self.sampling, "versions": versions()}
         return [{**row, **shared} for played in self.played for row in _rows(played)]
+
+    def to_table(self) -> "pa.Table":
+        """Return one line per run and checkpoint; a parameter that a learner does not take is left empty."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        table = pa.concat_tables([played.result.to_table() for played in self.played], promote_options="permissive")
+        first = [name for name in table.column_names if name not in LAST_COLUMNS]
+        return table.select([*first, *LAST_COLUMNS])
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the error curves."""
+        from delaytron.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
+
+        plot_curves([played.result for played in self.played], path)
 
 
 def _rows(played: Played) -> Iterator[Row]:
@@ -89,7 +97,7 @@ def results_table(report: Report) -> Table:
     """Return the table of errors, a line per learner, delay and setting."""
     names = list(dict.fromkeys(name for row in report.rows for name in row["parameters"]))
     compared = any(not row["best"] for row in report.rows)
-    table = _table("learner", "delay", *names, caption="* lowest mean error of its learner and delay" * compared)
+    table = new_table("learner", "delay", *names, caption="* lowest mean error of its learner and delay" * compared)
     table.columns[0].no_wrap = True
     for title in ("error ± 95 %", "greedy", "runs", "rounds", "per s"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -105,9 +113,8 @@ def results_table(report: Report) -> Table:
 
 
 def _numbers(row: Row, best: bool, compared: bool) -> list[str]:
-    margin = "" if row["error_margin"] is None else f" ± {row['error_margin']:.4f}"
     return [
-        f"{row['error']:.4f}{margin}" + ("*" if best else " " * compared),
+        _with_margin(row["error"], row["error_margin"]) + ("*" if best else " " * compared),
         f"{row['greedy_error']:.4f}",
         str(row["runs"]),
         _exact(row["rounds"]),
@@ -115,94 +122,87 @@ def _numbers(row: Row, best: bool, compared: bool) -> list[str]:
     ]
 
 
-def learner_rows() -> list[Row]:
-    """Return the registry of learners, a row each."""
-    return [
-        {
-            "name": name,
-            "class": cls.__name__,
-            "parameters": own_parameters(cls),
-            "hears": cls.hears,
-            "description": _summary(cls),
-        }
-        for name, cls in LEARNERS.items()
-    ]
+def _with_margin(error: float, margin: float | None) -> str:
+    return f"{error:.4f}" + ("" if margin is None else f" ± {margin:.4f}")
 
 
-def dataset_rows() -> list[Row]:
-    """Return the registry of data sets, a row each."""
-    return [
-        {"name": name, "options": _defaults(make), "description": _summary(make)} for name, make in DATASETS.items()
-    ]
+def comparison_document(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as plain values."""
+    shared = asdict(comparison.terms) | {"tuning_seed": comparison.terms.tuning_seed, "versions": versions()}
+    return {
+        "dataset": comparison.dataset,
+        **shared,
+        "rows": [_comparison_row(entry) for entry in comparison.entries],
+        "left_out": [{"learner": name, "reason": reason} for name, reason in comparison.left_out.items()],
+    }
 
 
-def registry_table(rows: Sequence[Row]) -> Table:
-    """Return rows as a table, a column per key; the class stands below the name."""
-    table = _table(*(key for key in rows[0] if key != "class"))
-    for row in rows:
-        values = {key: _assignments(v) if isinstance(v, dict) else v for key, v in row.items()}
-        if "class" in values:
-            values["name"] += "\n" + values.pop("class")
-        table.add_row(*map(escape, values.values()))
-        table.add_section()
+def _comparison_row(entry: Entry) -> Row:
+    result = entry.result
+    return entry.row() | {
+        "delay_model": result.delay,
+        "parameters": result.parameters[0],
+        "final_errors": result.final_error.tolist(),
+        "final_greedy_errors": result.greedy_error.tolist(),
+    }
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Return the table of a comparison: a line per learner, the best at the largest delay first."""
+    delays = comparison.delays
+    lines = [["learner", *(f"delay {delay}" for delay in delays), f"setting at {delays[-1]}", "s", "tune s"]]
+    lines += [[comparison.marked(name), *_comparison_cells(rows)] for name, rows in comparison.learners.items()]
+    if _width(lines, unbroken=len(delays) + 1) > Console().width:
+        lines = [[re.sub(r" (?=± )|(?<=^delay) ", "\n", cell) for cell in line] for line in lines]
+    table = new_table(caption=_comparison_caption(comparison))
+    for place, title in enumerate(lines[0]):
+        is_text = place in (0, len(delays) + 1)
+        table.add_column(escape(title), justify="left" if is_text else "right", overflow="fold", no_wrap=place == 0)
+    for line in lines[1:]:
+        table.add_row(*map(escape, line))
     return table
 
 
-def as_json(rows: Sequence[Row]) -> str:
-    """Return rows as one indented JSON document."""
+def _comparison_cells(entries: Sequence[Entry]) -> list[str]:
+    rows = [entry.row() for entry in entries]
+    setting = {name: _shortest(value) for name, value in entries[-1].setting.items()}
+    seconds = [f"{sum(row[part] for row in rows):.1f}" for part in ("seconds", "tuning_seconds")]
+    return [*(_with_margin(row["error"], row["error_margin"]) for row in rows), assignments(setting) or "-", *seconds]
+
+
+def _width(lines: Sequence[Sequence[str]], unbroken: int) -> int:
+    """Return how many letters a table takes whose first columns are not broken, and others only between words."""
+    widths = []
+    for place, cells in enumerate(zip(*lines, strict=True)):
+        pieces = cells if place < unbroken else [word for cell in cells for word in cell.split()]
+        widths.append(max(map(len, pieces)) + 2)
+    return sum(widths)
+
+
+def _comparison_caption(comparison: Comparison) -> str:
+    terms = comparison.terms
+    lines = [
+        f"error ± 95 %: {terms.runs} runs of {_exact(terms.rounds)} rounds, seed {terms.seed}; each tuned by "
+        f"{terms.tuning_runs} runs of at most {terms.budget} settings, seed {terms.tuning_seed}",
+        *(f"{sign} {remark}" for remark, sign in comparison.marks.items()),
+        *(f"{name} cannot play: {reason}" for name, reason in comparison.left_out.items()),
+    ]
+    return escape("\n".join(lines))
+
+
+def as_json(document: Any) -> str:
+    """Return plain values as one indented JSON document; JSON has no infinity, so that is text."""
     import msgspec  # noqa: PLC0415 - only where used
 
-    return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(_finite(document)), indent=2).decode()
 
 
-def write_json(report: Report, path: Path) -> None:
-    """Write the rows as JSON."""
-    path.write_text(as_json(report.rows) + "\n", encoding="utf-8")
-
-
-def write_csv(report: Report, path: Path) -> None:
-    """Write one line per run and checkpoint; a parameter that a learner does not take is left empty."""
-    import pyarrow as pa  # noqa: PLC0415 - slow to import
-    from pyarrow import csv  # noqa: PLC0415
-
-    table = pa.concat_tables([played.result.to_table() for played in report.played], promote_options="permissive")
-    first = [name for name in table.column_names if name not in LAST_COLUMNS]
-    csv.write_csv(table.select([*first, *LAST_COLUMNS]), path)
-
-
-def write_picture(report: Report, path: Path) -> None:
-    """Draw the error curves."""
-    from delaytron.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
-
-    plot_curves([played.result for played in report.played], path)
-
-
-def check_target(path: Path, picture: bool) -> None:
-    """Refuse, before any work is done, a file that could not be written after it."""
-    if picture and path.suffix.lower() not in PICTURES:
-        raise InvalidInput(f"a picture must end in {', '.join(PICTURES)}; got {str(path)!r}")
-    if not path.parent.is_dir():
-        raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
-    if path.is_dir() or not access(path if path.exists() else path.parent, W_OK):
-        raise InvalidInput(f"cannot write {str(path)!r}: {'it is a folder' if path.is_dir() else 'no permission'}")
-
-
-@contextmanager
-def progress_bar(total: int) -> Iterator[Progress | None]:
-    """Show a bar on stderr while the block runs, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich import progress  # noqa: PLC0415 - slow to import
-
-    class Speed(progress.ProgressColumn):
-        def render(self, task: progress.Task) -> str:
-            return f"{compact(task.speed)} rounds/s" if task.speed else "compiling"
-
-    columns = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeRemainingColumn(), Speed())
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda rounds: bar.advance(task, rounds)
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return str(value) if isinstance(value, float) and isinf(value) else value
 
 
 def compact(number: float) -> str:
@@ -219,18 +219,8 @@ def compact(number: float) -> str:
     return f"{number:.0f}"
 
 
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _exact(count: int) -> str:
-    for size, letter in ((10**6, "M"), (10**3, "k")):
-        if count % size == 0:
-            return f"{count // size}{letter}"
-    return f"{count:,}"
-
-
-def _table(*columns: str, caption: str = "") -> Table:
+def new_table(*columns: str, caption: str = "") -> Table:
+    """Return an empty table in the style of all."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, caption_justify="left")
     table.caption = caption or None
     for name in columns:
@@ -238,13 +228,16 @@ def _table(*columns: str, caption: str = "") -> Table:
     return table
 
 
-def _assignments(values: dict[str, Any]) -> str:
-    return "\n".join(f"{name}={value}" for name, value in values.items()) or "-"
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _defaults(function: Any) -> dict[str, Any]:
-    return {name: p.default for name, p in signature(function).parameters.items()}
+def _shortest(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) and abs(value) < 1 else _short(value)
 
 
-def _summary(thing: Any) -> str:
-    return (getdoc(thing) or "").partition("\n")[0]
+def _exact(count: int) -> str:
+    for size, letter in ((10**6, "M"), (10**3, "k")):
+        if count % size == 0:
+            return f"{count // size}{letter}"
+    return f"{count:,}"

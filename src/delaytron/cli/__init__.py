@@ -1,0 +1,62 @@
+"""The command line: parse, one call, print; and one line when something is wrong."""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from delaytron import __version__
+from delaytron.cli import compare, lists, run
+from delaytron.errors import DelaytronError
+
+UsageError: Any = typer.BadParameter.__base__  # its module depends on the version of typer
+
+
+class _Commands(TyperGroup):
+    """Turns what went wrong into one line and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except (DelaytronError, OSError) as problem:
+            _stop(str(problem), 2)
+        except UsageError as problem:
+            _stop(f"{problem.format_message().rstrip('.')}; see delaytron --help", 2)
+        except MemoryError:
+            _stop("not enough memory; try fewer --rounds, --runs or --threads", 2)
+        except KeyboardInterrupt:
+            _stop("interrupted", 130)
+
+
+def _stop(message: str, code: int) -> None:
+    typer.echo(f"delaytron: {' '.join(message.split())}", err=True)
+    raise typer.Exit(code)
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
+app.command(epilog=run.EXAMPLES)(run.run)
+app.command(epilog=compare.EXAMPLES)(compare.compare)
+app.command(epilog="Examples\n\ndelaytron learners\ndelaytron learners --json")(lists.learners)
+app.command(epilog="Examples\n\ndelaytron datasets\ndelaytron datasets --json")(lists.datasets)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="delaytron")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"delaytron {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")]
+
+
+@app.callback(epilog="Examples\n\ndelaytron run --rounds 20000\ndelaytron run --help\ndelaytron learners")
+def delaytron(version: Version = False) -> None:
+    """Choose among K labels when the only answer is right or wrong, and comes late, out of order, or never."""

@@ -1,0 +1,72 @@
+"""`delaytron learners` and `delaytron datasets`: the registries, a row each."""
+
+from collections.abc import Sequence
+from inspect import getdoc, signature
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from delaytron.cli.options import Json
+from delaytron.cli.outputs import show
+from delaytron.datasets import DATASETS
+from delaytron.learners import LEARNERS
+from delaytron.learners.common import own_parameters
+from delaytron.tables import Row, new_table
+
+
+def learners(json: Json = False) -> None:
+    """List the learners with their parameters, and what feedback tells them."""
+    rows = learner_rows()
+    show(rows, registry_table(rows), json)
+
+
+def datasets(json: Json = False) -> None:
+    """List the data sets with their options."""
+    rows = dataset_rows()
+    show(rows, registry_table(rows), json)
+
+
+def learner_rows() -> list[Row]:
+    """Return the registry of learners, a row each."""
+    return [
+        {
+            "name": name,
+            "class": cls.__name__,
+            "parameters": own_parameters(cls),
+            "hears": cls.hears,
+            "description": _summary(cls),
+        }
+        for name, cls in LEARNERS.items()
+    ]
+
+
+def dataset_rows() -> list[Row]:
+    """Return the registry of data sets, a row each."""
+    return [
+        {"name": name, "options": _defaults(make), "description": _summary(make)} for name, make in DATASETS.items()
+    ]
+
+
+def registry_table(rows: Sequence[Row]) -> Table:
+    """Return rows as a table, a column per key; the class stands below the name."""
+    table = new_table(*(key for key in rows[0] if key != "class"))
+    for row in rows:
+        values = {key: _lines(value) if isinstance(value, dict) else value for key, value in row.items()}
+        if "class" in values:
+            values["name"] += "\n" + values.pop("class")
+        table.add_row(*map(escape, values.values()))
+        table.add_section()
+    return table
+
+
+def _lines(values: dict[str, Any]) -> str:
+    return "\n".join(f"{name}={value}" for name, value in values.items()) or "-"
+
+
+def _defaults(function: Any) -> dict[str, Any]:
+    return {name: parameter.default for name, parameter in signature(function).parameters.items()}
+
+
+def _summary(thing: Any) -> str:
+    return (getdoc(thing) or "").partition("\n")[0]

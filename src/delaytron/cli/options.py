@@ -1,0 +1,83 @@
+"""The options that commands share, and how their texts are read."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from delaytron import delays
+from delaytron.checks import whole
+from delaytron.errors import InvalidInput
+
+DELAY_HELP = f"{delays.ALLOWED}. Repeatable; 1,100,1000 tries all three."
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Delays = Annotated[list[str], typer.Option(metavar="DELAY", help=DELAY_HELP)]
+Runs = Annotated[int, typer.Option(help="Runs of every setting.")]
+Rounds = Annotated[int, typer.Option(help="Rounds of every run.")]
+Samples = Annotated[int | None, typer.Option(help="Rows of a synthetic data set.", show_default="100000")]
+Threads = Annotated[int | None, typer.Option(help="Runs played at the same time.", show_default="all cores")]
+Noise = Annotated[
+    str | None, typer.Option(metavar="RHO0,RHO1", help="Rates at which a wrong is told as right, a right as wrong.")
+]
+OnExpiry = Annotated[str, typer.Option(help="What no answer in time means: drop (nothing) or wrong (until corrected).")]
+
+
+def check_threads(threads: int | None) -> int | None:
+    """Refuse a number of threads that there cannot be."""
+    return None if threads is None else whole("threads", threads, at_least=1)
+
+
+def load_options(samples: int | None) -> dict[str, Any]:
+    """Return the options with which a data set is loaded."""
+    return {} if samples is None else {"n_samples": samples}
+
+
+def split_delays(texts: Sequence[str]) -> list[str]:
+    """Split 1,100,1000 but not lognormal:100,1.5 and drop what comes twice.
+
+    Examples
+    --------
+    >>> split_delays(["1,100", "lognormal:100,1.5", "1"])
+    ['1', '100', 'lognormal:100,1.5']
+    """
+    plain = {text: all(piece.strip().isdecimal() for piece in text.split(",")) for text in texts}
+    return list(dict.fromkeys(piece.strip() for t in texts for piece in (t.split(",") if plain[t] else [t])))
+
+
+def split_names(texts: Sequence[str]) -> list[str]:
+    """Split A,B and drop what comes twice."""
+    return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",")))
+
+
+def read_assignments(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """Read NAME=VALUE,VALUE; a name given twice collects all its values.
+
+    Examples
+    --------
+    >>> read_assignments(["eta=1,0.5", "restart=true", "eta=2"])
+    {'eta': [1, 0.5, 2], 'restart': [True]}
+    """
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals:
+            raise InvalidInput(f"--set wants NAME=VALUE, as in --set eta=0.5; got {text!r}")
+        known = found.setdefault(name.strip(), [])
+        known.extend(v for v in map(_value, values.split(",")) if v not in known)
+    return found
+
+
+def read_noise(text: str | None) -> tuple[Any, ...] | None:
+    """Read RHO0,RHO1; whether these are rates is checked where they are used."""
+    return None if text is None else tuple(map(_value, text.split(",")))
+
+
+def _value(text: str) -> Any:
+    if text.strip().lower() in ("true", "false"):
+        return text.strip().lower() == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text.strip()

@@ -1,0 +1,95 @@
+"""Where a command's results go: the screen, files, and meanwhile a bar that shows how far it is."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import W_OK, access
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from delaytron import tables
+from delaytron.errors import InvalidInput
+from delaytron.simulate import Progress
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+class Outcome(Protocol):
+    """Something that can be written as lines and drawn."""
+
+    def to_table(self) -> "pa.Table":
+        """Return the lines."""
+
+    def plot(self, path: str | Path) -> None:
+        """Draw it."""
+
+
+def show(document: Any, table: Table, json: bool) -> None:
+    """Print one JSON document or a table."""
+    if json:
+        typer.echo(tables.as_json(document))
+    else:
+        Console(highlight=False).print(table)
+
+
+def targets(plot: Path | None, csv: Path | None, output: Path | None, names: tuple[str, str]) -> list[tuple[str, Path]]:
+    """Return the files to write, each with its kind and checked; `names` are those of the numbers and the picture."""
+    asked = [("picture", plot), ("csv", csv)]
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        numbers, picture = output / names[0], output / names[1]
+        asked += [(kind, numbers.with_suffix(f".{kind}")) for kind in ("csv", "json")]
+        asked.append(("picture", picture.with_suffix(".png")))
+    files = [(kind, path) for kind, path in asked if path is not None]
+    for kind, path in files:
+        check_target(path, picture=kind == "picture")
+    return files
+
+
+def check_target(path: Path, picture: bool) -> None:
+    """Refuse, before any work is done, a file that could not be written after it."""
+    if picture and path.suffix.lower() not in PICTURES:
+        raise InvalidInput(f"a picture must end in {', '.join(PICTURES)}; got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+    if path.is_dir() or not access(path if path.exists() else path.parent, W_OK):
+        raise InvalidInput(f"cannot write {str(path)!r}: {'it is a folder' if path.is_dir() else 'no permission'}")
+
+
+def write(files: Sequence[tuple[str, Path]], outcome: Outcome, document: Any, json: bool) -> None:
+    """Write the files, and say so where it does not disturb the JSON document."""
+    for kind, path in files:
+        if kind == "picture":
+            outcome.plot(path)
+        elif kind == "csv":
+            from pyarrow.csv import write_csv  # noqa: PLC0415 - slow to import
+
+            write_csv(outcome.to_table(), path)
+        else:
+            path.write_text(tables.as_json(document) + "\n", encoding="utf-8")
+        typer.echo(f"wrote {path}", err=json)
+
+
+@contextmanager
+def progress_bar(total: int) -> Iterator[Progress | None]:
+    """Show a bar on stderr while the block runs, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress  # noqa: PLC0415 - slow to import
+
+    class Speed(progress.ProgressColumn):
+        def render(self, task: progress.Task) -> str:
+            return f"{tables.compact(task.speed)} rounds/s" if task.speed else "compiling"
+
+    columns = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeRemainingColumn(), Speed())
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda rounds: bar.advance(task, rounds)

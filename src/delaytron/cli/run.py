@@ -1,0 +1,128 @@
+"""`delaytron run`: learners with parameters that the user gives."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, product
+from math import prod
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from delaytron import datasets, delays, tables
+from delaytron.checks import choice
+from delaytron.cli import options
+from delaytron.cli.outputs import progress_bar, show, targets, write
+from delaytron.learners import LEARNERS
+from delaytron.learners.common import own_parameters
+from delaytron.simulate import learner_class, simulate
+
+EXAMPLES = """
+Examples
+
+delaytron run
+delaytron run banditron delaytron adaptive_delaytron --delay 1,100,1000
+delaytron run delaytron --gamma 0.005,0.01,0.02 --runs 20 --plot curves.png
+delaytron run --data digits --delay lognormal:100,1.5+missing:0.2 --json
+delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
+"""
+
+Names = Annotated[list[str], typer.Argument(metavar="LEARNERS", help="Names from `delaytron learners`.")]
+Data = Annotated[str, typer.Option(help="A name from `delaytron datasets`.")]
+Gammas = Annotated[list[str], typer.Option(metavar="GAMMA", help="Exploration rate in (0, 1]; 0.01,0.02 tries both.")]
+Seed = Annotated[int, typer.Option(help="Fixes rows, delays and draws of the runs; the data set stays the same.")]
+Sampling = Annotated[str, typer.Option(help="How rows are drawn when rounds exceed them: replacement or epochs.")]
+Settings = Annotated[
+    list[str], typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; A,B tries both. Repeatable.")
+]
+ExpireAfter = Annotated[list[int], typer.Option(metavar="ROUNDS", help="Stop waiting for an answer then. Repeatable.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the error curves: .png, .pdf or .svg.")]
+Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the errors of every run at every checkpoint.")]
+Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write results.csv, results.json and curves.png.")]
+
+
+def run(
+    learners: Names = ["delaytron"],  # noqa: B006 - typer copies it
+    data: Data = "synsep",
+    delay: options.Delays = ["1000"],  # noqa: B006
+    gamma: Gammas = ["0.01"],  # noqa: B006
+    runs: options.Runs = 5,
+    rounds: options.Rounds = 100_000,
+    seed: Seed = 0,
+    samples: options.Samples = None,
+    sampling: Sampling = "replacement",
+    threads: options.Threads = None,
+    settings: Settings = [],  # noqa: B006
+    noise: options.Noise = None,
+    expire_after: ExpireAfter = [],  # noqa: B006
+    on_expiry: options.OnExpiry = "drop",
+    plot: Plot = None,
+    csv: Csv = None,
+    output: Output = None,
+    json: options.Json = False,
+) -> None:
+    """Play learners on a data set with late feedback and compare their errors."""
+    rates = options.read_assignments(f"gamma={text}" for text in gamma)
+    jobs = _plan(learners, delay, rates | options.read_assignments(settings), _life(noise, expire_after, on_expiry))
+    files = targets(plot, csv, output, ("results", "curves"))
+    shared = {"rounds": rounds, "runs": runs, "seed": seed, "sampling": sampling}
+    how = {"n_jobs": options.check_threads(threads)}
+    report = _play(jobs, datasets.load(data, **options.load_options(samples)), shared | how)
+    show(report.rows, tables.results_table(report), json)
+    write(files, report, report.rows, json)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One call of `simulate`: a learner, a delay, and lists of parameter values."""
+
+    learner: str
+    delay: str
+    grid: dict[str, Any]
+
+    def check(self) -> None:
+        """Refuse bad values before anything is played."""
+        delays.parse(self.delay)
+        for values in product(*self.grid.values()):
+            cls: Any = LEARNERS[self.learner]
+            cls(2, 1, seed=0, **dict(zip(self.grid, values, strict=True)))
+
+
+def _life(noise: str | None, expire_after: list[int], on_expiry: str) -> dict[str, Any]:
+    """Return what the feedback is like, as parameters of every learner; only what was asked for."""
+    asked: dict[str, Any] = {"on_expiry": [on_expiry]} if expire_after or on_expiry != "drop" else {}
+    if expire_after:
+        asked["expire_after"] = expire_after
+    if noise is not None:
+        asked["noise"] = [options.read_noise(noise)]
+    return asked
+
+
+def _plan(
+    names: Sequence[str], delay_texts: Sequence[str], parameters: Mapping[str, Any], life: dict[str, Any]
+) -> list[_Job]:
+    takes = {name: list(own_parameters(learner_class(name))) for name in names}
+    taken = dict.fromkeys(chain(["gamma"], *takes.values()))  # gamma has a default, so it is always given
+    for parameter in parameters:
+        choice(f"a parameter of {', '.join(takes)}", parameter, taken)
+    jobs = [
+        _Job(name, delay, {p: values for p, values in parameters.items() if p in own} | life)
+        for name, own in takes.items()
+        for delay in options.split_delays(delay_texts)
+    ]
+    for job in jobs:
+        job.check()
+    return jobs
+
+
+def _play(jobs: Sequence[_Job], data: datasets.Dataset, shared: dict[str, Any]) -> tables.Report:
+    played = []
+    n_settings = sum(prod(map(len, job.grid.values())) for job in jobs)
+    with progress_bar(shared["rounds"] * shared["runs"] * n_settings) as advance:
+        for job in jobs:
+            simulate(job.learner, data, rounds=1)  # compiles, so that the clock below sees no compiler
+            start = perf_counter()
+            result = simulate(job.learner, data, delay=job.delay, progress=advance, **shared, **job.grid)
+            played.append(tables.Played(result, job.delay, perf_counter() - start))
+    return tables.Report(played, shared["seed"], shared["sampling"])

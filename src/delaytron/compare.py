@@ -1,0 +1,220 @@
+"""All learners on the same data, each with parameters that were tuned on other seeds than those reported."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from inspect import signature
+from itertools import islice, product
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from delaytron.checks import whole_numbers
+from delaytron.comparisons import APART, Comparison, Entry, Terms
+from delaytron.datasets import DATASETS, Dataset, as_dataset, load
+from delaytron.delays import Delay, as_delay
+from delaytron.errors import InvalidInput
+from delaytron.learners import LEARNERS, Learner
+from delaytron.learners.common import COMMON
+from delaytron.learners.rule import same_label
+from delaytron.life import read_life
+from delaytron.rng import stream
+from delaytron.simulate import Progress, learner_class, simulate_settings
+
+__all__ = ["Comparison", "Contest", "Entry", "Terms", "compare", "load_for_tuning", "prepare", "read_feedback"]
+
+Settings = list[dict[str, Any]]
+Learners = Iterable[str | type[Learner]] | None
+
+
+def compare(
+    data: Any,
+    learners: Learners = None,
+    delays: Iterable[Any] = (1, 1000, 5000),
+    rounds: int = 100_000,
+    runs: int = 10,
+    tuning_runs: int = 2,
+    budget: int = 16,
+    seed: int = 0,
+    tuning_data: Any = None,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+    *,
+    noise: Any = None,
+    expire_after: int | None = None,
+    on_expiry: str = "drop",
+) -> Comparison:
+    """Compare learners at several delays, each with its parameters tuned at the same expense.
+
+    For every learner and delay, `budget` settings of the learner's `grid` (drawn without replacement; all, if there
+    are fewer) play `tuning_runs` runs of `rounds` rounds with the seed `seed` + 1000003, so with other rows, delays
+    and draws than the reported runs. The setting with the lowest mean error of the played labels then plays `runs`
+    runs with `seed`: these are reported. What a learner gets does not depend on the others.
+
+    Parameters
+    ----------
+    learners : names or classes, optional
+        All of `LEARNERS` by default. Those that cannot play on these data are listed with the reason.
+    delays : delay models, ints or texts
+        See `delaytron.delays`; they are sorted by the mean wait.
+    tuning_data : Dataset or (X, y), optional
+        Other data of the same kind to tune on, see `load_for_tuning`. By default `data`: then, if they have enough
+        rows for `rounds`, the tuning sees the same rows in the same order, with other delays and draws.
+    noise, expire_after, on_expiry
+        What the feedback is like for all, see `Learner`.
+
+    Examples
+    --------
+    >>> import delaytron as dt
+    >>> data = dt.datasets.load("synsep", n_samples=1000)
+    >>> comparison = compare(data, ["delaytron", "banditron"], delays=[1, 100], rounds=1000, runs=2, budget=3)
+    >>> [(entry.learner, entry.delay, entry.tried) for entry in comparison.entries]
+    [('delaytron', '1', 3), ('delaytron', '100', 3), ('banditron', '1', 3), ('banditron', '100', 3)]
+    """
+    terms = Terms(rounds, runs, tuning_runs, budget, seed)
+    feedback = read_feedback(noise, expire_after, on_expiry)
+    return prepare(data, learners, delays, terms, tuning_data, feedback).play(n_jobs, progress)
+
+
+def read_feedback(noise: Any, expire_after: Any, on_expiry: Any) -> dict[str, Any]:
+    """Check what the feedback is like; return it as parameters of every learner, without what is usual."""
+    life = read_life(noise, expire_after, on_expiry)
+    rates = None if noise is None else (life.rho0, life.rho1)
+    given = {"noise": rates, "expire_after": expire_after, "on_expiry": on_expiry}
+    return {name: value for name, value in given.items() if value != COMMON[name]}
+
+
+def load_for_tuning(name: str, seed: int, **options: Any) -> Dataset | None:
+    """Draw a data set anew for the tuning of a comparison with this seed; None where it is not drawn with a seed.
+
+    Examples
+    --------
+    >>> load_for_tuning("synsep", 0, n_samples=500), load_for_tuning("digits", 0)
+    (Dataset('synsep', 500 rows, 400 features, 9 classes, sparse), None)
+    """
+    if "seed" not in signature(DATASETS[name]).parameters:
+        return None
+    return load(name, **options, seed=seed + APART)
+
+
+def prepare(
+    data: Any, learners: Learners, delays: Iterable[Any], terms: Terms, tuning_data: Any, feedback: dict[str, Any]
+) -> "Contest":
+    """Check everything, draw the settings to try, and find out who cannot play; see `compare`."""
+    dataset = as_dataset(data)
+    tuning = dataset if tuning_data is None else as_dataset(tuning_data)
+    if (tuning.n_classes, tuning.n_features) != (dataset.n_classes, dataset.n_features):
+        raise InvalidInput(f"tuning_data must have the classes and features of {dataset!r}; got {tuning!r}")
+    ordered, candidates, left_out = _ordered(delays, terms), {}, {}
+    for name, cls in _classes(learners).items():
+        settings, problem = _candidates(cls, dataset, terms, feedback)
+        if settings:
+            candidates[cls] = settings
+        else:
+            left_out[name] = problem
+    if not candidates:
+        raise InvalidInput("no learner can play: " + "; ".join(map(": ".join, left_out.items())))
+    return Contest(dataset, tuning, ordered, candidates, left_out, terms)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A comparison that is ready to be played."""
+
+    data: Dataset
+    tuning_data: Dataset
+    delays: Mapping[str, Delay]
+    candidates: Mapping[type[Learner], Settings]
+    left_out: dict[str, str]
+    terms: Terms
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds will be played, of all learners together."""
+        tuned = sum(len(settings) for settings in self.candidates.values() if len(settings) > 1)
+        runs = self.terms.tuning_runs * tuned + self.terms.runs * len(self.candidates)
+        return self.terms.rounds * runs * len(self.delays)
+
+    def play(self, n_jobs: int | None = None, progress: Progress | None = None) -> Comparison:
+        """Tune and play every learner at every delay."""
+        how = {"rounds": self.terms.rounds, "n_jobs": n_jobs, "progress": progress}
+        entries = tuple(entry for cls in self.candidates for entry in self._entries(cls, how))
+        return Comparison(self.data.name, self.terms, entries, self.left_out)
+
+    def _entries(self, cls: type[Learner], how: dict[str, Any]) -> Iterator[Entry]:
+        settings, terms = self.candidates[cls], self.terms
+        for data in (self.data, self.tuning_data):  # compiles, so that the clocks below see no compiler
+            simulate_settings(cls, data, settings, rounds=1, n_jobs=how["n_jobs"])
+        for label, delay in self.delays.items():
+            chosen, tuning_seconds = self._tune(cls, delay, how)
+            start = perf_counter()
+            result = simulate_settings(cls, self.data, [chosen], delay=delay, runs=terms.runs, seed=terms.seed, **how)
+            seconds, tuned = perf_counter() - start, {name: chosen[name] for name in cls.grid}
+            yield Entry(cls.name, label, tuned, len(settings), result, seconds, tuning_seconds, remark(cls))
+
+    def _tune(self, cls: type[Learner], delay: Delay, how: dict[str, Any]) -> tuple[dict[str, Any], float]:
+        """Return the setting with the lowest mean final error, and the seconds that it took to find."""
+        settings, terms = self.candidates[cls], self.terms
+        if len(settings) == 1:
+            return settings[0], 0.0
+        start = perf_counter()
+        which: dict[str, Any] = {"delay": delay, "runs": terms.tuning_runs, "seed": terms.tuning_seed}
+        played = simulate_settings(cls, self.tuning_data, settings, **which, **how)
+        return played.best().parameters[0], perf_counter() - start
+
+
+def remark(cls: type[Learner]) -> str:
+    """Return why the errors of a learner mean something else than those of most others; "" if they do not."""
+    if cls.hears == "label":
+        return "is told the true label, not only right or wrong"
+    if cls.rule.covers is not same_label:
+        return "plays sets of labels: wrong is a set without the true one"
+    return "" if cls.sees_context else "does not look at the example"
+
+
+def _classes(learners: Learners) -> dict[str, type[Learner]]:
+    asked = list(LEARNERS if learners is None else [learners] if isinstance(learners, str) else learners)
+    return _unequal("learners", [(cls.name, cls) for cls in map(learner_class, asked)])
+
+
+def _ordered(delays: Iterable[Any], terms: Terms) -> dict[str, Delay]:
+    """Return the delays by the names that the user gave them, ascending in the mean wait."""
+    asked = [delays] if isinstance(delays, str | int) else list(delays)
+    named = _unequal("delays", [(_label(delay), as_delay(delay)) for delay in asked])
+    return dict(sorted(named.items(), key=lambda item: _mean_wait(item[1], terms)))
+
+
+def _unequal(what: str, named: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in named]
+    if not names or len(set(names)) < len(names):
+        raise InvalidInput(f"{what} must be at least one, and no two of the same name; got {names}")
+    return dict(named)
+
+
+def _label(delay: Any) -> str:
+    return repr(as_delay(delay)) if isinstance(delay, Delay) or np.ndim(delay) else str(delay).strip()
+
+
+def _mean_wait(delay: Delay, terms: Terms) -> float:
+    """Return how many rounds one waits on average before the answer comes, or the run ends."""
+    drawn = delay.sample(terms.rounds, stream(terms.seed, "delays"))
+    checked = whole_numbers(f"the delays of {delay!r}", drawn, terms.rounds, low=1)
+    return float(np.minimum(checked, terms.rounds).mean())
+
+
+def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: dict[str, Any]) -> tuple[Settings, str]:
+    """Return the settings that a learner tries; where it can play with none, say why."""
+    grid = [dict(zip(cls.grid, values, strict=True)) | feedback for values in product(*cls.grid.values())]
+    order = stream(terms.seed, "tuning").permutation(len(grid)).tolist()
+    possible = (place for place in order if not _problem(cls, data, grid[place]))
+    chosen = sorted(islice(possible, terms.budget))
+    return [grid[place] for place in chosen], "" if chosen else _problem(cls, data, grid[0])
+
+
+def _problem(cls: Any, data: Dataset, setting: dict[str, Any]) -> str:
+    """Return in one line why a learner cannot play these data with this setting; "" if it can."""
+    try:
+        cls(data.n_classes, data.n_features, seed=0, **setting)
+    except (InvalidInput, MemoryError) as problem:
+        return " ".join(str(problem).split()) or "not enough memory"
+    return ""

@@ -1,0 +1,138 @@
+"""What came out of a comparison: the errors of tuned learners at several delays, as numbers, table or picture."""
+
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from delaytron.checks import whole
+from delaytron.results import Result, mean_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+APART = 1_000_003  # between the seed of the reported runs and that of the tuning
+SIGNS = "¹²³⁴⁵⁶⁷⁸⁹"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is the same for every learner of a comparison."""
+
+    rounds: int = 100_000
+    runs: int = 10
+    tuning_runs: int = 2
+    budget: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "runs", "tuning_runs", "budget"):
+            whole(name, getattr(self, name), at_least=1)
+        whole("seed", self.seed, at_least=0)
+
+    @property
+    def tuning_seed(self) -> int:
+        """The seed of the rows, delays and draws with which parameters are chosen."""
+        return self.seed + APART
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A learner at one delay: its best setting of those tried, and the reported runs with it.
+
+    Parameters
+    ----------
+    delay : str
+        As the user gave it; `result.delay` spells it out.
+    setting : dict
+        The parameters that were tuned; `result.parameters` has them all.
+    seconds, tuning_seconds : float
+        What the reported runs took, and the search for the setting; the compiler's time is in neither.
+    remark : str
+        Why the errors mean something else than those of most learners, or "".
+    """
+
+    learner: str
+    delay: str
+    setting: dict[str, Any]
+    tried: int
+    result: Result
+    seconds: float
+    tuning_seconds: float
+    remark: str
+
+    def row(self) -> dict[str, Any]:
+        """Return the entry as plain values."""
+        error, greedy = mean_of(self.result.final_error), mean_of(self.result.greedy_error)
+        return {
+            "learner": self.learner,
+            "dataset": self.result.dataset,
+            "delay": self.delay,
+            "setting": self.setting,
+            "rounds": int(self.result.rounds[-1]),
+            "runs": len(self.result.run),
+            "error": error.value,
+            "error_margin": None if isnan(error.margin) else error.margin,
+            "greedy_error": greedy.value,
+            "greedy_error_margin": None if isnan(greedy.margin) else greedy.margin,
+            "seconds": self.seconds,
+            "settings_tried": self.tried,
+            "tuning_seconds": self.tuning_seconds,
+            "remark": self.remark,
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An entry per learner and delay, and for those who could not play the reason."""
+
+    dataset: str
+    terms: Terms
+    entries: tuple[Entry, ...]
+    left_out: dict[str, str]
+
+    @property
+    def delays(self) -> list[str]:
+        """The delays, ascending in the mean wait."""
+        return list(dict.fromkeys(entry.delay for entry in self.entries))
+
+    @property
+    def learners(self) -> dict[str, list[Entry]]:
+        """The learners with their entries, ascending in the mean error at the largest delay."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.learner, []).append(entry)
+        return dict(sorted(found.items(), key=lambda item: item[1][-1].result.final_error.mean()))
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The sign of a footnote for each remark that there is."""
+        return dict(zip(dict.fromkeys(entry.remark for entry in self.entries if entry.remark), SIGNS, strict=False))
+
+    def marked(self, learner: str) -> str:
+        """Return the name of a learner with the sign of its footnote."""
+        remark = next(entry.remark for entry in self.entries if entry.learner == learner)
+        return learner + self.marks.get(remark, "")
+
+    def to_table(self) -> "pa.Table":
+        """Return one row per learner and delay, as a pyarrow table."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        return pa.Table.from_pylist([entry.row() | {"setting": assignments(entry.setting)} for entry in self.entries])
+
+    def plot(self, path: str | Path) -> None:
+        """Save the final errors against the delays as a picture."""
+        from delaytron.plots import plot_comparison  # noqa: PLC0415 - needs matplotlib
+
+        plot_comparison(self, path)
+
+
+def assignments(setting: dict[str, Any]) -> str:
+    """Return a setting in one line.
+
+    Examples
+    --------
+    >>> assignments({"gamma": 0.25, "variant": "II"})
+    'gamma=0.25 variant=II'
+    """
+    return " ".join(f"{name}={value}" for name, value in setting.items())
