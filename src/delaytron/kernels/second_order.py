@@ -17,7 +17,7 @@ import numpy as np
 from delaytron._jit import kernel
 from delaytron.errors import InvalidInput
 from delaytron.kernels.linear import as_matrix, score_of, zero_weights
-from delaytron.records import Array, Ints, Size
+from delaytron.records import Array, Bools, Ints, Size
 
 MEMORY_LIMIT = 2 * 2**30  # bytes of one learner's matrices
 LATE = 8  # steps that B lags behind: to write to it once for all of them takes hardly longer than for one
@@ -28,7 +28,7 @@ LEAST = 2.0**-40  # A shrinks only where a step is taken back; rounding must not
 class Full(NamedTuple):
     """W, B = A^-1 but for the last steps, theta; those steps as vectors u with a sign (A^-1 = B - sum sign u u').
 
-    `h` takes the class weights of a step's direction h (x) x.
+    `h` takes the class weights of a step's direction h (x) x; `alike` marks the classes that no step told apart.
     """
 
     W: Array
@@ -37,6 +37,7 @@ class Full(NamedTuple):
     late: Array
     signs: Array
     h: Array
+    alike: Bools
     steps: Ints
 
 
@@ -76,6 +77,7 @@ def full_state(entries: Array, size: Size) -> Full:
         np.zeros((n_runs, LATE, n)),
         np.zeros((n_runs, LATE)),
         np.zeros((n_runs, size.n_classes)),
+        np.ones((n_runs, size.n_classes), np.bool_),
         np.zeros((n_runs, 1), np.int64),
     )
 
@@ -208,10 +210,23 @@ def probe(state: Any, indices: Any, values: Array) -> tuple[float, float]:
             add_rows(v, state.h[k], state.B[k * d : (k + 1) * d], indices, values)
     for m in range(last):
         add_to(v, -state.signs[m] * along(state.late[m], state.h, indices, values), state.late[m])
+    level(v, state.alike)
     hW = 0.0
     for k in range(state.h.size):
         hW += state.h[k] * score_of(state.W, k, indices, values)
     return along(v, state.h, indices, values), hW
+
+
+@kernel
+def level(v: Array, alike: Bools) -> None:
+    """Make the parts of classes that are alike so to the bit: rounding must not decide between them."""
+    d, first = v.size // alike.size, -1
+    for k in range(alike.size):
+        if alike[k] and first < 0:
+            first = k
+        elif alike[k]:
+            for j in range(d):
+                v[k * d + j] = v[first * d + j]
 
 
 @kernel
@@ -269,6 +284,7 @@ def refresh(state: Any, indices: Any) -> None:
     v[:] = 0.0
     for i in range(v.size):
         add_to(v, state.theta[i], state.B[i])
+    level(v, state.alike)
     state.W[:] = 0.0
     for k in range(state.h.size):
         add_class(state.W, k, 1.0, v[k * d : (k + 1) * d], indices)

@@ -173,7 +173,7 @@ class Confidit(Learner):
 
     name = "confidit"
     rule = bind(name, Full, init_full, spread_full, step_full, revise_full)
-    grid = {"eta": tuple(2.0**k for k in range(-10, 6))}
+    grid = {"eta": tuple(2.0**k for k in range(-10, 6)), "matrix": ("diagonal",)}  # full matrices take their time
 
     def __init__(
         self,

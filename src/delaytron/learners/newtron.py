@@ -10,7 +10,7 @@ from delaytron.checks import choice, exploration, positive, whole
 from delaytron.kernels.explore import argmax, draw, mix_greedily
 from delaytron.kernels.linear import score, zero_weights
 from delaytron.kernels.second_order import Full, absorb, check_memory, full_state, grow_classes, inverse_diagonal, probe
-from delaytron.learners.base import DEFAULT_GAMMA, Learner
+from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
 from delaytron.learners.common import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play, Row, Size
@@ -121,6 +121,7 @@ def grow_full(state: Any, past: Play, omega: float, tau: float) -> None:
     """Step with all of A."""
     state.h[:] = -1.0 / state.h.size
     state.h[past.label] += 1.0
+    state.alike[past.label] = False
     hv, hW = probe(state, past.x.indices, past.x.values)
     absorb(state, past.x.indices, past.x.values, omega, tau, hv, hW)
 
@@ -175,6 +176,7 @@ class Newtron(Learner):
 
     name = "newtron"
     rule = bind(name, Diagonal, init_diagonal, grow_diagonal)
+    grid = {"gamma": GAMMAS, "diameter": (1.0, 0.1, 0.01), "play": ("sample", "argmax")}
 
     def __init__(
         self,

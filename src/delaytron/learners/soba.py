@@ -17,10 +17,10 @@ from delaytron.kernels.second_order import (
     inverse_diagonal,
     probe,
 )
-from delaytron.learners.base import DEFAULT_GAMMA, Learner
+from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
 from delaytron.learners.common import Common
 from delaytron.learners.rule import Rule
-from delaytron.records import Array, Ints, Play, Row, Size
+from delaytron.records import Array, Bools, Ints, Play, Row, Size
 
 
 class Params(NamedTuple):
@@ -47,6 +47,7 @@ class Full(NamedTuple):
     late: Array
     signs: Array
     h: Array
+    alike: Bools
     steps: Ints
     credit: Array
 
@@ -93,8 +94,10 @@ def step_diagonal(state: Any, params: Any, past: Play, correct: bool) -> None:  
 def step_full(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
     """The same with A += h h'/p and W = A^-1 theta."""
     if correct:
+        rival, label = int(past.extra[0]), past.label
         state.h[:] = 0.0
-        state.h[int(past.extra[0])], state.h[past.label] = 1.0, -1.0
+        state.h[rival], state.h[label] = 1.0, -1.0
+        state.alike[rival], state.alike[label] = False, False
         hv, delta = probe(state, past.x.indices, past.x.values)
         if earns(state.credit, past.prob, delta, hv):
             absorb(state, past.x.indices, past.x.values, 1.0 / past.prob, -1.0 / past.prob, hv, delta)
@@ -134,6 +137,7 @@ class Soba(Learner):
 
     name = "soba"
     rule = Rule(name, Params, explore_greedily, step_diagonal, Diagonal, init_diagonal, note=note, extras=("label",))
+    grid = {"gamma": GAMMAS, "a": (0.1, 1.0, 10.0)}
 
     def __init__(
         self,
