@@ -5,7 +5,7 @@ PIP := $(BIN)/uv pip
 COMPILE := $(PIP) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 DELAYTRON := $(BIN)/delaytron
 
-.PHONY: setup demo test bench lock clean
+.PHONY: setup demo test coverage bench lock clean
 
 setup: .venv/ready
 
@@ -29,6 +29,9 @@ test: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup
+
+coverage: .venv/ready
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup --cov --cov-report term
 
 bench: .venv/bench

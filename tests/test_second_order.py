@@ -289,13 +289,30 @@ def test_a_correction_is_exact_also_after_other_answers(cls, sparse):
 
 
 @every_form
-def test_taking_back_a_step_that_dwarfs_all_others_leaves_finite_weights(form):
-    learner = settled(Newtron(3, 4, matrix=form), sparse=False)
-    past, x = next(plays(learner, 1))
-    huge = past._replace(x=past.x._replace(values=1e12 * x), extra=np.array([1.0, 0.0]))
-    learn(learner, huge, False)
-    learner.rule.correct(learner.state, learner.params, huge)
-    assert np.isfinite(learner.weights).all()
+@pytest.mark.parametrize("scale", [1e5, 1e9, 1e12])
+def test_taking_back_a_step_that_dwarfs_all_others_leaves_a_sound_learner(form, scale):
+    for seed in range(6):
+        learner = settled(Newtron(3, 4, matrix=form), sparse=False)
+        (past, x), *others = plays(learner, 10, seed)
+        huge = past._replace(x=past.x._replace(values=scale * x), extra=np.array([1.0, 0.0]))
+        learn(learner, huge, False)
+        learner.rule.correct(learner.state, learner.params, huge)
+        for other, _ in others:
+            learn(learner, other, True)
+        assert all(np.isfinite(field).all() for field in learner.state)
+        assert abs(learner.weights).max() < 100
+
+
+@every_layout
+def test_classes_that_newtron_never_played_have_equal_weights_to_the_bit(sparse):
+    """So that a tie between them is a tie, and not up to rounding."""
+    learner = settled(Newtron(6, 4, matrix="full", beta=1.0), sparse)
+    for i, (past, _) in enumerate(plays(learner, REFRESH + 10)):
+        learn(learner, past._replace(label=(1, 4)[i % 2]), i % 3 == 0)
+        if i % 50 == 0 or i >= REFRESH - 2:
+            weights = learner.weights
+            assert all(same_bits(weights[k], weights[0]) for k in (2, 3, 5))
+    assert abs(weights[0] - weights[1]).max() > 1e-3
 
 
 @every_form

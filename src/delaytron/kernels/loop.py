@@ -13,6 +13,7 @@ from delaytron.records import Array, Ints, Log, Play, Row, Span, Stream, Worlds
 pick: Any = slot()  # (state, params, x, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, told): what one answer does to the state
 revise: Any = slot()  # (state, params, past): the answer that was counted as wrong is right after all
+revises: Any = slot()  # whether that is more than a step with "right", True or False
 tick: Any = slot()  # (state, params, round, outstanding): once a round, before its updates
 covers: Any = slot()  # (label, extra, y) -> whether what was played is right
 told: Any = slot()  # (right, y) -> what the feedback tells: right or wrong, or the true label
@@ -84,11 +85,11 @@ def play_block(
 @kernel
 def hear(state: Any, params: Any, past: Play, right: bool, y: int, kind: int) -> None:
     """Let the learner know of one event."""
-    if kind == REVISED:
+    if kind == REVISED and revises:
         if right:
             revise(state, params, past)
-    elif kind != DROPPED:
-        step(state, params, past, told(right and kind == ANSWERED, y))
+    elif kind != DROPPED and (right or kind != REVISED):
+        step(state, params, past, told(right and kind != EXPIRED, y))
 
 
 @kernel

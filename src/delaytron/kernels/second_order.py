@@ -22,7 +22,8 @@ from delaytron.records import Array, Bools, Ints, Size
 MEMORY_LIMIT = 2 * 2**30  # bytes of one learner's matrices
 LATE = 8  # steps that B lags behind: to write to it once for all of them takes hardly longer than for one
 REFRESH = 1000  # steps after which W is computed anew, a multiple of LATE
-LEAST = 2.0**-40  # A shrinks only where a step is taken back; rounding must not make it vanish there
+LEAST = 2.0**-40  # where a step is taken back A shrinks, at most so far: rounding must not make it vanish
+RISKY = 2.0**-20  # the c below which rounding may decide whether a full A stays positive
 
 
 class Full(NamedTuple):
@@ -243,7 +244,9 @@ def along(v: Array, h: Array, indices: Any, values: Array) -> float:
 def absorb(state: Any, indices: Any, values: Array, omega: float, tau: float, hv: float, hW: float) -> None:
     """Take the step that `probe` prepared."""
     d, last = state.B.shape[0] // state.h.size, state.steps[0] % LATE
-    v, c = state.late[last], max(1.0 + omega * hv, LEAST)
+    v, c = state.late[last], 1.0 + omega * hv
+    if c < RISKY:  # only when a huge step is taken back: theta must do
+        omega, c = 0.0, 1.0
     for k in range(state.h.size):
         add_class(state.W, k, (tau - omega * hW) / c, v[k * d : (k + 1) * d], indices)
         for i in range(values.size):

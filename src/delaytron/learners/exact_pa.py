@@ -64,12 +64,12 @@ def threshold(losses: Array, K: int, rho: float, taken: float) -> float:
 def repair_margins(state: Any, params: Any, past: Play, sign: float) -> None:
     """Solve min ||W' - W||^2 such that sign ((W'x)_label - (W'x)_j) >= 1 for every other class j.
 
-    The multipliers are tau_j = max(0, l_j - theta) / ||x||^2, with theta from the Karush-Kuhn-Tucker conditions.
+    `losses` holds the scores W x before. The multipliers are tau_j = max(0, l_j - theta) / ||x||^2, with theta from
+    the Karush-Kuhn-Tucker conditions.
     """
     norm, losses, K = squared_norm(past.x.values), state.losses, params.n_classes
     if norm <= 0.0:
         return
-    score(state.W, past.x.indices, past.x.values, losses)
     own = losses[past.label]
     for j in range(K):
         losses[j] = 1.0 - sign * (own - losses[j])
@@ -90,7 +90,6 @@ def repair_margins(state: Any, params: Any, past: Play, sign: float) -> None:
 @kernel
 def repair_best(state: Any, params: Any, past: Play) -> None:
     """Only the best other class must beat the played one: the weakest thing that "wrong" implies."""
-    score(state.W, past.x.indices, past.x.values, state.losses)
     rival = rival_of(state.losses, params.n_classes, past.label)
     loss = 1.0 + state.losses[past.label] - state.losses[rival]
     move = tau(loss, 2.0 * squared_norm(past.x.values), params.cap, params.slack)
@@ -102,6 +101,7 @@ def repair_best(state: Any, params: Any, past: Play) -> None:
 @kernel
 def step(state: Any, params: Any, past: Play, correct: bool) -> None:
     """All margins are taken with the present W."""
+    score(state.W, past.x.indices, past.x.values, state.losses)
     if correct or params.refute == ALL:
         repair_margins(state, params, past, 1.0 if correct else -1.0)
     elif params.refute == BEST:

@@ -62,6 +62,11 @@ def hear_late(state: Any, params: Any, past: Play) -> None:
 
 
 @kernel
+def no_revision(state: Any, params: Any, past: Play) -> None:
+    """Leave it to `step`."""
+
+
+@kernel
 def banditron_revision(W: Array, eta: float, past: Play) -> None:
     r"""Add what :math:`\eta\tilde U^s` lacked when the answer was counted as wrong; the update is affine in it."""
     add_row(W, past.label, eta / past.prob, past.x.indices, past.x.values)
@@ -140,11 +145,15 @@ class Rule:
         return self._bind("choose", loop.choose)
 
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
-        slots = ("policy", "step", "tick", "told", "note", "revise", "pick", "covers")
+        names = ("policy", "step", "tick", "told", "note", "revise", "pick", "covers")
+        slots = {name: getattr(self, name) for name in names}
+        if part == "play" and self.revise is hear_late:
+            slots["revise"] = no_revision  # the loop then takes the step itself: half the code to compile
         return fill(
             template,
             f"{self.name}.{part}",
-            **{name: getattr(self, name) for name in slots},
+            **slots,
+            revises=slots["revise"] is not no_revision,
             state_of=taker(self.state),
             params_of=taker(self.params),
         )
