@@ -3,8 +3,12 @@
 from math import inf, isinf
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from delaytron._jit import kernel
 from delaytron.checks import choice, positive
+from delaytron.kernels.linear import add_row, padded, squared_norm, zero_weights
+from delaytron.records import Array, Row, Size
 
 
 class Aggression(NamedTuple):
@@ -35,3 +39,26 @@ def tau(loss: float, norm: float, cap: float, slack: float) -> float:
     if loss <= 0.0 or norm <= 0.0:
         return 0.0
     return min(cap, loss / (norm + slack))
+
+
+class ScoringState(NamedTuple):
+    """The weights, and room for the scores of one row: the learners below look at all of them at an answer."""
+
+    W: Array
+    scores: Array
+
+
+def scoring_state(params: Any, size: Size) -> ScoringState:
+    """W = 0."""
+    n_runs = params[0].size
+    return ScoringState(zero_weights(n_runs, size), np.zeros((n_runs, padded(size.n_classes))))
+
+
+@kernel
+def separate(W: Array, scores: Array, upper: int, lower: int, x: Row, cap: float, slack: float) -> None:
+    """Move two classes apart until the upper one beats the lower one by 1."""
+    loss = 1.0 - scores[upper] + scores[lower]
+    move = tau(loss, 2.0 * squared_norm(x.values), cap, slack)
+    if move > 0.0:
+        add_row(W, upper, move, x.indices, x.values)
+        add_row(W, lower, -move, x.indices, x.values)

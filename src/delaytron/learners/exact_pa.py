@@ -3,18 +3,16 @@
 from math import inf
 from typing import Any, NamedTuple, Unpack
 
-import numpy as np
-
 from delaytron._jit import kernel
 from delaytron.checks import choice, exploration, whole
 from delaytron.kernels.explore import explore_greedily, rival_of
-from delaytron.kernels.linear import add_row, padded, score, squared_norm, zero_weights
-from delaytron.learners.aggression import read_aggression, tau
+from delaytron.kernels.linear import add_row, score, squared_norm
+from delaytron.learners.aggression import ScoringState, read_aggression, scoring_state, separate
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
 from delaytron.learners.common import Common
 from delaytron.learners.pab import repair_score
 from delaytron.learners.rule import Rule
-from delaytron.records import Array, Play, Size
+from delaytron.records import Array, Play
 
 ALL, BEST, SCORE = 0, 1, 2
 REFUTE = {"all": ALL, "best": BEST, "score": SCORE}
@@ -28,19 +26,6 @@ class Params(NamedTuple):
     slack: float
     refute: int
     n_classes: int
-
-
-class State(NamedTuple):
-    """The weights, and room for the losses of one answer."""
-
-    W: Array
-    losses: Array
-
-
-def init(params: Any, size: Size) -> State:
-    """W = 0."""
-    n_runs = params.gamma.size
-    return State(zero_weights(n_runs, size), np.zeros((n_runs, padded(size.n_classes))))
 
 
 @kernel
@@ -64,10 +49,10 @@ def threshold(losses: Array, K: int, rho: float, taken: float) -> float:
 def repair_margins(state: Any, params: Any, past: Play, sign: float) -> None:
     """Solve min ||W' - W||^2 such that sign ((W'x)_label - (W'x)_j) >= 1 for every other class j.
 
-    `losses` holds the scores W x before. The multipliers are tau_j = max(0, l_j - theta) / ||x||^2, with theta from
-    the Karush-Kuhn-Tucker conditions.
+    The scores W x come in, and the losses take their place. The multipliers are
+    tau_j = max(0, l_j - theta) / ||x||^2, with theta from the Karush-Kuhn-Tucker conditions.
     """
-    norm, losses, K = squared_norm(past.x.values), state.losses, params.n_classes
+    norm, losses, K = squared_norm(past.x.values), state.scores, params.n_classes
     if norm <= 0.0:
         return
     own = losses[past.label]
@@ -88,24 +73,14 @@ def repair_margins(state: Any, params: Any, past: Play, sign: float) -> None:
 
 
 @kernel
-def repair_best(state: Any, params: Any, past: Play) -> None:
-    """Only the best other class must beat the played one: the weakest thing that "wrong" implies."""
-    rival = rival_of(state.losses, params.n_classes, past.label)
-    loss = 1.0 + state.losses[past.label] - state.losses[rival]
-    move = tau(loss, 2.0 * squared_norm(past.x.values), params.cap, params.slack)
-    if move > 0.0:
-        add_row(state.W, past.label, -move, past.x.indices, past.x.values)
-        add_row(state.W, rival, move, past.x.indices, past.x.values)
-
-
-@kernel
 def step(state: Any, params: Any, past: Play, correct: bool) -> None:
     """All margins are taken with the present W."""
-    score(state.W, past.x.indices, past.x.values, state.losses)
+    score(state.W, past.x.indices, past.x.values, state.scores)
     if correct or params.refute == ALL:
         repair_margins(state, params, past, 1.0 if correct else -1.0)
-    elif params.refute == BEST:
-        repair_best(state, params, past)
+    elif params.refute == BEST:  # the weakest thing that "wrong" implies
+        rival = rival_of(state.scores, params.n_classes, past.label)
+        separate(state.W, state.scores, rival, past.label, past.x, params.cap, params.slack)
     else:
         repair_score(state.W, past, -1.0, params.cap, params.slack)
 
@@ -144,7 +119,7 @@ class ExactPa(Learner):
     """
 
     name = "exact_pa"
-    rule = Rule(name, Params, explore_greedily, step, State, init)
+    rule = Rule(name, Params, explore_greedily, step, ScoringState, scoring_state)
     grid = {"gamma": GAMMAS, "C": (inf, 2.0**-4, 2.0**-6), "variant": ("I",), "refute": tuple(REFUTE)}
 
     def __init__(

@@ -3,17 +3,15 @@
 from math import inf
 from typing import Any, NamedTuple, Unpack
 
-import numpy as np
-
 from delaytron._jit import kernel
 from delaytron.checks import whole
 from delaytron.kernels.explore import follow_greedily, rival_of
-from delaytron.kernels.linear import add_row, padded, score, squared_norm, zero_weights
-from delaytron.learners.aggression import read_aggression, tau
+from delaytron.kernels.linear import score
+from delaytron.learners.aggression import ScoringState, read_aggression, scoring_state, separate
 from delaytron.learners.base import Learner
 from delaytron.learners.common import Common
 from delaytron.learners.rule import Rule, true_label
-from delaytron.records import Array, Play, Size
+from delaytron.records import Play
 
 
 class Params(NamedTuple):
@@ -24,29 +22,12 @@ class Params(NamedTuple):
     n_classes: int
 
 
-class State(NamedTuple):
-    """The weights, and room for the scores of one row."""
-
-    W: Array
-    scores: Array
-
-
-def init(params: Any, size: Size) -> State:
-    """W = 0."""
-    n_runs = params.cap.size
-    return State(zero_weights(n_runs, size), np.zeros((n_runs, padded(size.n_classes))))
-
-
 @kernel
 def step(state: Any, params: Any, past: Play, y: int) -> None:
     """Move y up and its best rival down, by the loss that the present W has on the row."""
     score(state.W, past.x.indices, past.x.values, state.scores)
     rival = rival_of(state.scores, params.n_classes, y)
-    loss = 1.0 - state.scores[y] + state.scores[rival]
-    move = tau(loss, 2.0 * squared_norm(past.x.values), params.cap, params.slack)
-    if move > 0.0:
-        add_row(state.W, y, move, past.x.indices, past.x.values)
-        add_row(state.W, rival, -move, past.x.indices, past.x.values)
+    separate(state.W, state.scores, y, rival, past.x, params.cap, params.slack)
 
 
 class PassiveAggressive(Learner):
@@ -77,7 +58,7 @@ class PassiveAggressive(Learner):
     """
 
     name = "passive_aggressive"
-    rule = Rule(name, Params, follow_greedily, step, State, init, told=true_label)
+    rule = Rule(name, Params, follow_greedily, step, ScoringState, scoring_state, told=true_label)
     hears = "label"
     grid = {"C": (inf, 1.0, 0.25, 2.0**-4, 2.0**-6, 2.0**-8), "variant": ("I", "II")}
 
