@@ -12,7 +12,7 @@ if REAL_DATA.is_dir():
 settings.register_profile(
     "ours",
     deadline=None,  # the first example compiles
-    max_examples=60,
+    max_examples=30 if os.environ.get("CI") else 60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     derandomize=bool(os.environ.get("CI")),
 )

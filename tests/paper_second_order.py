@@ -97,7 +97,9 @@ def newtron(
         outstanding = len(waiting) + 1
         x = X[t - 1]
         scores = (W * x).sum(axis=1)
-        greedy = int(np.argmax(scores))
+        greedy = int(
+            np.argmax(np.round(scores, 9))
+        )  # ties of classes never played stay ties
         q = softmax(scores, alpha)
         if play == "argmax":
             P = distribution(greedy, n_classes, gamma)

@@ -7,12 +7,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "delaytron"
 LAYERS = [
-    {"errors", "records", "_jit"},
+    {"errors", "records", "_inline"},
+    {"_jit"},
     {"checks"},
     {"rng", "matrices", "traces", "kernels.lanes", "kernels.lanes_llvm"},
     {"kernels", "kernels.linear"},
     {"kernels.explore", "kernels.arrivals", "kernels.logistic", "kernels.quantiles"},
-    {"kernels.second_order", "kernels.subsets"},
+    {"kernels.second_order", "kernels.diagonal", "kernels.subsets"},
     {"kernels.loop"},
     {"learners.ledger", "learners.rule", "learners.average", "life"},
     {"learners.common"},
@@ -91,7 +92,7 @@ def test_only_the_compiler_files_import_numba():
         for module, _, _ in imports(tree)
         if module.split(".")[0] in ("numba", "llvmlite")
     }
-    assert users == {"_jit", "kernels.lanes_llvm"}
+    assert users == {"_inline", "_jit", "kernels.lanes_llvm"}
 
 
 @pytest.mark.parametrize(

@@ -185,11 +185,11 @@ def test_the_average_is_the_mean_of_the_weights_of_all_rounds(name, story):
 
     def note(learner, t):
         if t:
-            seen.append(learner.matrix(learner.state))
+            seen.append(learner.weights_of(learner.state))
         return learner
 
     run, averaged = play_online(averaged, story, between=note)
-    seen.append(averaged.matrix(averaged.state))  # the weights with which the last round was decided
+    seen.append(averaged.weights_of(averaged.state))  # the weights with which the last round was decided
     plain = play_compiled(make(dt.LEARNERS[name], story, **setting), story)
     assert np.array_equal(run.labels, plain.labels)  # what is played does not change
     np.testing.assert_allclose(averaged.weights, np.mean(seen, axis=0), rtol=1e-9, atol=1e-9)
@@ -203,8 +203,8 @@ def test_an_averaging_learner_is_saved_with_its_average(tmp_path):
     learner.save(tmp_path / "a.safetensors")
     again = dt.load(tmp_path / "a.safetensors")
     assert same_bits(again.weights, learner.weights)
-    assert same_bits(again.matrix(again.state), learner.matrix(learner.state))
-    assert not same_bits(again.weights, again.matrix(again.state))
+    assert same_bits(again.weights_of(again.state), learner.weights_of(learner.state))
+    assert not same_bits(again.weights, again.weights_of(again.state))
 
 
 BAD = [

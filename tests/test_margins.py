@@ -21,7 +21,7 @@ def updated(learner, W, x, label, correct, **noted):
     set_weights(learner, W)
     past = Play(1, Row(None, x), noted.get("greedy", 0), label, noted.get("prob", 1.0), noted.get("extra", np.empty(0)))
     learner.rule.learn(learner.state, learner.params, past, int(correct))
-    return learner.matrix(learner.state)
+    return learner.weights_of(learner.state)
 
 
 def problems(seed):

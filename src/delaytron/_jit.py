@@ -70,7 +70,9 @@ class Kernel:
         """The part of a larger kernel that this one becomes; Python cannot call it."""
         if self.machine is not None:
             return cast(Callable[..., Any], getattr(import_module(self.machine), self.function.__name__))
-        return self._compile(forceinline=True, no_cpython_wrapper=True)
+        from delaytron._inline import InlineCompiler  # noqa: PLC0415 - imports numba
+
+        return self._compile(forceinline=True, no_cpython_wrapper=True, pipeline_class=InlineCompiler)
 
     def _compile(self, **options: Any) -> Callable[..., Any]:
         from numba import njit  # noqa: PLC0415 - the import takes half a second, `import delaytron` must not

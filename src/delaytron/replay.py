@@ -56,7 +56,7 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     played, greedy = log.label[0, :T].astype(np.int64), log.greedy[0, :T].astype(np.int64)
     state = type(states)(*(field[0] for field in states))
     right = twin.covers(played, log.extra[0, :T], labels)
-    return Run(played, greedy, log.prob[0, :T].copy(), right, twin.matrix(state))
+    return Run(played, greedy, log.prob[0, :T].copy(), right, twin.weights_of(state))
 
 
 def _uniform(draws: Any, n_rounds: int) -> Array:

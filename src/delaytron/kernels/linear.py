@@ -110,8 +110,10 @@ def score_few(W: Array, x: Array, out: Array) -> None:
             left = wide_4(W, left, x, out)
         elif left >= 5 or left == 3:
             left = wide_3(W, left, x, out)
-        else:
+        elif left == 2:
             left = wide_2(W, left, x, out)
+        else:
+            left = tile_1(W, left, x, out)
 
 
 @kernel

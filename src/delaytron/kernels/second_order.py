@@ -5,8 +5,7 @@ r"""Second-order steps: A grows by a rank-one part, and its inverse and W = A^-1
     v = A^{-1} h, \quad c = 1 + \omega h'v, \quad A^{-1} \leftarrow A^{-1} - \tfrac{\omega}{c} v v', \quad
     W \leftarrow W + \tfrac{1}{c} (\tau - \omega \langle h, W \rangle) v
 
-A diagonal A is kept as `inverse`, its entries 1/A standing as those of W do. A full one is kept as B = A^-1 over the
-K d weights in the order of k d + j, whatever way the rows stand.
+A full A is kept as B = A^-1 over the K d weights in the order of k d + j, whatever way the rows stand.
 """
 
 from math import sqrt
@@ -16,13 +15,12 @@ import numpy as np
 
 from delaytron._jit import kernel
 from delaytron.errors import InvalidInput
-from delaytron.kernels.linear import as_matrix, score_of, zero_weights
+from delaytron.kernels.linear import score_of, zero_weights
 from delaytron.records import Array, Bools, Ints, Size
 
 MEMORY_LIMIT = 2 * 2**30  # bytes of one learner's matrices
 LATE = 8  # steps that B lags behind: to write to it once for all of them takes hardly longer than for one
 REFRESH = 1000  # steps after which W is computed anew, a multiple of LATE
-LEAST = 2.0**-40  # where a step is taken back A shrinks, at most so far: rounding must not make it vanish
 RISKY = 2.0**-20  # the c below which rounding may decide whether a full A stays positive
 
 
@@ -58,14 +56,6 @@ def check_memory(matrices: int, n: int) -> None:
         raise InvalidInput(f"matrix='full' needs {needed / 2**30:.3g} GiB, {limit}; use matrix='diagonal'")
 
 
-def inverse_diagonal(entries: Array, size: Size) -> Array:
-    """Return 1/A for every run, all entries of a run the same; 0 in the padding, where nothing then moves."""
-    inverse = zero_weights(entries.size, size)
-    for r, entry in enumerate(entries):
-        as_matrix(inverse[r], size.n_classes, size.sparse)[:] = entry
-    return inverse
-
-
 def full_state(entries: Array, size: Size) -> Full:
     """Return W = 0, theta = 0 and B = entry * I for every run."""
     n_runs, n = entries.size, size.n_classes * size.n_features
@@ -81,55 +71,6 @@ def full_state(entries: Array, size: Size) -> Full:
         np.ones((n_runs, size.n_classes), np.bool_),
         np.zeros((n_runs, 1), np.int64),
     )
-
-
-@kernel
-def follow(w: float, inverse: float, h: float, omega: float, tau: float) -> tuple[float, float]:
-    """Return theta/A and 1/A after A += omega h^2 and theta += tau h, with one division."""
-    v = inverse * h
-    shrink = 1.0 / max(1.0 + omega * h * v, LEAST)
-    return (w + tau * v) * shrink, inverse * shrink
-
-
-@kernel
-def grow_class(W: Array, inverse: Array, k: int, omega: float, tau: float, indices: Any, values: Array) -> None:
-    """A step along e_k (x) x with a diagonal A."""
-    if indices is None:
-        for j in range(values.size):
-            W[k, j], inverse[k, j] = follow(W[k, j], inverse[k, j], values[j], omega, tau)
-    else:
-        for i in range(values.size):
-            j = indices[i]
-            W[j, k], inverse[j, k] = follow(W[j, k], inverse[j, k], values[i], omega, tau)
-
-
-@kernel
-def grow_classes(W: Array, inverse: Array, h: Array, omega: float, tau: float, indices: Any, values: Array) -> None:
-    """A step along h (x) x with a diagonal A; h is as long as a feature's weights are, 0 in the padding."""
-    if indices is None:
-        for k in range(h.size):
-            grow_class(W, inverse, k, omega * h[k] * h[k], tau * h[k], indices, values)
-    else:
-        for i in range(values.size):
-            w, a = W[indices[i]], inverse[indices[i]]
-            for k in range(h.size):
-                w[k], a[k] = follow(w[k], a[k], h[k] * values[i], omega, tau)
-
-
-@kernel
-def compare(W: Array, inverse: Array, rival: int, label: int, indices: Any, values: Array) -> tuple[float, float]:
-    """Return <h, W> and h'A^-1 h for h = (e_rival - e_label) (x) x and a diagonal A."""
-    delta, hv = 0.0, 0.0
-    for i in range(values.size):
-        value = values[i]
-        if indices is None:
-            delta += value * (W[rival, i] - W[label, i])
-            hv += value * value * (inverse[rival, i] + inverse[label, i])
-        else:
-            j = indices[i]
-            delta += value * (W[j, rival] - W[j, label])
-            hv += value * value * (inverse[j, rival] + inverse[j, label])
-    return delta, hv
 
 
 @kernel

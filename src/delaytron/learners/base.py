@@ -57,7 +57,7 @@ class Learner:
     name: ClassVar[str]
     hears: ClassVar[str] = "correct"
     """What the feedback tells this learner: whether the label was `correct`, or the true `label`."""
-    averages: ClassVar[bool] = True
+    averages: bool = True
     """Whether an average of the weights makes sense: an answer moves only those of the features it is about."""
     sees_context: ClassVar[bool] = True
     """Whether what is decided depends on the row at all."""
@@ -166,7 +166,7 @@ class Learner:
         """The weights as a (K, d) matrix, a copy."""
         return self._matrix(self._scoring_weights())
 
-    def matrix(self, state: Any) -> Array:
+    def weights_of(self, state: Any) -> Array:
         """Return the weights of a state as a (K, d) matrix, a copy, not averaged."""
         return self._matrix(self.held_weights(state))
 

@@ -106,7 +106,7 @@ class Bold(Learner):
         """The weights as a (K, d) matrix, a copy."""
         return self._speaker(self.state).weights
 
-    def matrix(self, state: Any) -> Array:
+    def weights_of(self, state: Any) -> Array:
         """Return the weights of a state as a (K, d) matrix, a copy."""
         return self._speaker(state).weights
 

@@ -8,14 +8,13 @@ import numpy as np
 from delaytron._jit import fill, kernel, slot
 from delaytron.checks import choice, number, positive, whole
 from delaytron.errors import InvalidInput
+from delaytron.kernels.diagonal import grow_class, inverse_diagonal
 from delaytron.kernels.explore import argmax
 from delaytron.kernels.linear import score, score_of, zero_weights
 from delaytron.kernels.second_order import (
     add_class,
     check_memory,
     dot,
-    grow_class,
-    inverse_diagonal,
     multiply,
     quadratic,
     rank_one,
@@ -186,16 +185,12 @@ class Confidit(Learner):
         **common: Unpack[Common],
     ) -> None:
         self.alpha, self.eta = number("alpha", alpha), positive("eta", eta)
-        self.form = choice("matrix", matrix, ("full", "diagonal"))
+        self.matrix = choice("matrix", matrix, ("full", "diagonal"))
         if not -1 < self.alpha <= 1:
             raise InvalidInput(f"alpha must be in (-1, 1], got {alpha!r}")
-        if self.form == "full":
+        if self.matrix == "full":
             check_memory(whole("n_classes", n_classes, at_least=2), whole("n_features", n_features, at_least=1))
-            self.averages = False  # type: ignore[misc]
+            self.averages = False
         else:
             self.rule = DIAGONAL
         super().__init__(n_classes, n_features, Params(self.alpha, self.eta), common)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the constructor's arguments; the attribute `matrix` is taken by a method."""
-        return super().settings() | {"matrix": self.form}

@@ -133,8 +133,8 @@ class Exp3(Learner):
     @property
     def weights(self) -> Array:
         """The estimated losses, with a minus, as a (K, 1) column, a copy."""
-        return self.matrix(self.state)
+        return self.weights_of(self.state)
 
-    def matrix(self, state: Any) -> Array:
+    def weights_of(self, state: Any) -> Array:
         """Return -L of a state as a (K, 1) column."""
         return np.asarray(0.0 - state.L[:, None])

@@ -7,9 +7,10 @@ import numpy as np
 
 from delaytron._jit import fill, kernel, slot
 from delaytron.checks import choice, exploration, positive, whole
+from delaytron.kernels.diagonal import grow_classes, inverse_diagonal
 from delaytron.kernels.explore import argmax, draw, mix_greedily
 from delaytron.kernels.linear import score, zero_weights
-from delaytron.kernels.second_order import Full, absorb, check_memory, full_state, grow_classes, inverse_diagonal, probe
+from delaytron.kernels.second_order import Full, absorb, check_memory, full_state, probe
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
 from delaytron.learners.common import Common
 from delaytron.learners.rule import Rule
@@ -193,14 +194,10 @@ class Newtron(Learner):
     ) -> None:
         self.gamma, self.alpha = exploration(gamma), positive("alpha", alpha)
         self.beta, self.diameter = positive("beta", beta), positive("diameter", diameter)
-        self.form = choice("matrix", matrix, ("diagonal", "full"))
+        self.matrix = choice("matrix", matrix, ("diagonal", "full"))
         self.play = choice("play", play, ("sample", "argmax"))
-        if self.form == "full":
+        if self.matrix == "full":
             check_memory(1, whole("n_classes", n_classes, at_least=2) * whole("n_features", n_features, at_least=1))
-            self.rule, self.averages = FULL, False  # type: ignore[misc]
+            self.rule, self.averages = FULL, False
         params = Params(self.gamma, self.alpha, self.beta, self.diameter, self.play == "argmax")
         super().__init__(n_classes, n_features, params, common)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the constructor's arguments; the attribute `matrix` is taken by a method."""
-        return super().settings() | {"matrix": self.form}

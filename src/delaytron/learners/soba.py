@@ -6,17 +6,10 @@ import numpy as np
 
 from delaytron._jit import kernel
 from delaytron.checks import choice, exploration, positive, whole
+from delaytron.kernels.diagonal import compare, grow_class, inverse_diagonal
 from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import zero_weights
-from delaytron.kernels.second_order import (
-    absorb,
-    check_memory,
-    compare,
-    full_state,
-    grow_class,
-    inverse_diagonal,
-    probe,
-)
+from delaytron.kernels.second_order import absorb, check_memory, full_state, probe
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
 from delaytron.learners.common import Common
 from delaytron.learners.rule import Rule
@@ -150,15 +143,11 @@ class Soba(Learner):
         **common: Unpack[Common],
     ) -> None:
         self.gamma, self.a = exploration(gamma), positive("a", a)
-        self.form = choice("matrix", matrix, ("diagonal", "full"))
-        if self.form == "full":
+        self.matrix = choice("matrix", matrix, ("diagonal", "full"))
+        if self.matrix == "full":
             check_memory(1, whole("n_classes", n_classes, at_least=2) * whole("n_features", n_features, at_least=1))
-            self.rule, self.averages = FULL, False  # type: ignore[misc]
+            self.rule, self.averages = FULL, False
         super().__init__(n_classes, n_features, Params(self.gamma, self.a), common)
-
-    def settings(self) -> dict[str, Any]:
-        """Return the constructor's arguments; the attribute `matrix` is taken by a method."""
-        return super().settings() | {"matrix": self.form}
 
 
 FULL = Rule("soba_full", Params, explore_greedily, step_full, Full, init_full, note=note, extras=("label",))
