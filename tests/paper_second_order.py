@@ -97,8 +97,9 @@ def newtron(
         outstanding = len(waiting) + 1
         x = X[t - 1]
         scores = (W * x).sum(axis=1)
+        size = max(1.0, np.abs(scores).max())
         greedy = int(
-            np.argmax(np.round(scores, 9))
+            np.argmax(np.round(scores / size, 12 if matrix == "full" else 16))
         )  # ties of classes never played stay ties
         q = softmax(scores, alpha)
         if play == "argmax":

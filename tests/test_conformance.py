@@ -77,7 +77,7 @@ def rows_of(name):
 
     Exact updates make scores equal on purpose; on rows in general position they differ again in the next round.
     """
-    return {"general": name == "exact_pa"}
+    return {"general": name in ("exact_pa", "newtron")}
 
 
 @every_learner

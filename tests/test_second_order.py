@@ -208,7 +208,7 @@ def mean_step(learner, x, y, prob=lambda past: past.prob):
 
 def theta_of(learner):
     """-b = A W."""
-    if learner.form == "full":
+    if learner.matrix == "full":
         return learner.state.theta.copy()
     inverse = learner.state.inverse
     return learner.weights.ravel() / (inverse[:, : learner.n_classes].T if learner.sparse else inverse).ravel()

@@ -102,7 +102,7 @@ class HingeDelaytron(Learner):
     >>> learner.feedback(decision.id, correct=False)
     'accepted'
     >>> learner.flush()
-    >>> learner.weights.any()
+    >>> bool(learner.weights.any())
     False
     """
 

@@ -65,7 +65,7 @@ class Pab(Learner):
     >>> learner.feedback(decision.id, correct=True)
     'accepted'
     >>> learner.flush()
-    >>> learner.scores([2.0, 0.0])[0, decision.label]
+    >>> float(learner.scores([2.0, 0.0])[0, decision.label])
     1.0
     """
 
