@@ -36,6 +36,7 @@ coverage: .venv/ready
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/learners.py
 	$(BIN)/python benchmarks/footprint.py
 
 lock: .venv/ready

@@ -177,7 +177,7 @@ class Newtron(Learner):
 
     name = "newtron"
     rule = bind(name, Diagonal, init_diagonal, grow_diagonal)
-    grid = {"gamma": GAMMAS, "diameter": (1.0, 0.1, 0.01), "play": ("sample", "argmax")}
+    grid = {"gamma": GAMMAS, "alpha": (1.0, 10.0), "diameter": (1.0, 1e-2, 1e-4), "play": ("sample", "argmax")}
 
     def __init__(
         self,
