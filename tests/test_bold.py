@@ -351,7 +351,7 @@ def test_a_damaged_pool_cannot_reach_the_compiled_loop(name, values, tmp_path):
     else:
         harmed[: len(values)] = values
     changed(**{name: harmed})(tmp_path / "a")
-    with pytest.raises(dt.InvalidInput, match="makes no sense") as caught:
+    with pytest.raises(dt.InvalidInput, match=r"makes no sense|below 0") as caught:
         dt.load(tmp_path / "a")
     assert "\n" not in str(caught.value)
 
@@ -362,3 +362,15 @@ def test_no_slot_of_the_base_is_left_for_the_pool_to_fill(name, order, setting):
     assert not any(part.has_slots for part in (rule.pick, rule.step, rule.revise, rule.covers))
     assert rule is pool.pooled(dt.LEARNERS[name](4, 5, **setting).rule, order)
     assert getattr(sys.modules[pool.__name__], rule.state.__name__) is rule.state
+
+
+def test_a_pool_that_cannot_grow_refuses_before_anything_changes(monkeypatch):
+    learner = a_pool(expire_after=2)
+    learner.decide(ROWS[0])
+    learner.decide(ROWS[1])
+    monkeypatch.setattr(pool, "MOST_BYTES", learner.state_bytes(learner.sparse))
+    before = everything(learner)
+    with pytest.raises(dt.InvalidInput, match="the pool would take"):
+        learner.decide(ROWS[2])
+    assert everything(learner) == before
+    assert learner.feedback(1, correct=True) == "accepted"

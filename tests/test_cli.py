@@ -390,3 +390,16 @@ class TestModule:
         done = self.run("run", "--gamma", "1.3")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == "delaytron: gamma must be in (0, 1], got 1.3\n"
+
+
+def test_a_learner_that_plays_sets_runs_with_its_own_defaults():
+    (row,) = json.loads(output_of("run", "dilute", *SMALL, "--json"))
+    assert row["learner"] == "dilute"
+
+
+def test_noise_and_expiry_are_played_and_written(tmp_path):
+    life = ["--noise", "0.1,0.2", "--expire-after", "50", "--on-expiry", "wrong"]
+    output_of("run", "delaytron", *SMALL, *life, "--output", tmp_path)
+    text = (tmp_path / "results.csv").read_text()
+    assert "noise" in text.splitlines()[0]
+    assert "0.1,0.2" in text

@@ -1,6 +1,7 @@
 """A comparison: fair to every learner, tuned on other seeds than those reported, the same whoever else takes part."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -87,7 +88,9 @@ class TestTuning:
 
     def test_every_learner_has_the_same_budget(self):
         for name in dt.LEARNERS:
-            n_settings = int(np.prod([len(values) for values in dt.LEARNERS[name].grid.values()]))
+            cls = dt.LEARNERS[name]
+            settings = [dict(zip(cls.grid, values, strict=True)) for values in product(*cls.grid.values())]
+            n_settings = len({cls(9, 400, seed=0, **setting).params for setting in settings})
             for budget in (1, 4, 1000):
                 tried = settings_of(name, budget=budget)
                 assert len(tried) == min(budget, n_settings)
@@ -237,3 +240,11 @@ def test_bad_input_gets_one_clear_line(options, message):
     with pytest.raises(dt.InvalidInput, match=message) as caught:
         compare(DATA, **{"learners": ["pab"]} | SMALL | options)
     assert "\n" not in str(caught.value)
+
+
+def test_no_budget_is_spent_on_the_same_learner_twice():
+    terms = Terms(rounds=100, runs=1, tuning_runs=1, budget=99)
+    contest = prepare(DATA, ["ova_logistic", "passive_aggressive"], [1], terms, None, {})
+    for cls, settings in contest.candidates.items():
+        made = [cls(9, 400, seed=0, **setting).params for setting in settings]
+        assert len(set(made)) == len(made)

@@ -102,6 +102,9 @@ HARMS = {
     "open.starts": np.arange(N_OPEN + 1),
     "answers": np.full(41, 7, np.int32),
     "arrived": np.array([99]),
+    "arrived.kind": np.array([7]),
+    "open.round": np.full(N_OPEN, 0.5),
+    "open.extra": np.zeros((N_OPEN, 2)),
     "state.W": np.full((4, 5), np.nan),
 }
 
@@ -111,7 +114,7 @@ def test_a_damaged_file_cannot_reach_the_compiled_update(name, tmp_path):
     path = tmp_path / "a"
     trained().save(path)
     changed(**{name: HARMS[name]})(path)
-    with pytest.raises(dt.InvalidInput, match=r"makes no sense|is not finite") as caught:
+    with pytest.raises(dt.InvalidInput, match=r"makes no sense|is not finite|must be a column of") as caught:
         dt.load(path)
     assert "\n" not in str(caught.value)
 
@@ -124,6 +127,54 @@ def test_a_sparse_file_with_wrong_indices_is_refused(tmp_path):
     changed(**{"open.indices": np.full(n_values, 5, np.uint32)})(path)
     with pytest.raises(dt.InvalidInput, match=r"open.indices makes no sense"):
         dt.load(path)
+
+
+def test_indices_in_a_file_of_dense_rows_are_not_used(tmp_path):
+    learner = trained()
+    learner.save(tmp_path / "a")
+    n_values = sum(play.x.values.size for play in learner.ledger.plays.values())
+    changed(**{"open.indices": np.full(n_values, 2**31, np.uint32)})(tmp_path / "a")
+    again = dt.load(tmp_path / "a")
+    assert all(play.x.indices is None for play in again.ledger.plays.values())
+
+
+@pytest.mark.parametrize("extra", [np.full((1, 2), 7.0), np.full((1, 2), np.nan), np.full((1, 2), 0.5)])
+def test_a_noted_label_that_is_none_is_refused(extra, tmp_path):
+    learner = dt.Gap(3, 2, seed=0)
+    learner.decide([1.0, 0.0])
+    learner.save(tmp_path / "a")
+    changed(**{"open.extra": extra})(tmp_path / "a")
+    with pytest.raises(dt.InvalidInput, match=r"open\.extra makes no sense"):
+        dt.load(tmp_path / "a")
+
+
+@pytest.mark.parametrize("clock", [[2**62, 63, 0], [-1, 3, 0]])
+def test_a_clock_that_no_run_can_reach_does_no_harm(clock, tmp_path):
+    learner = dt.AdaptiveDelaytron(3, 2, seed=0)
+    learner.decide([1.0, 0.0])
+    learner.save(tmp_path / "a")
+    changed(**{"state.clock": np.array(clock)})(tmp_path / "a")
+    if clock[0] < 0:
+        with pytest.raises(dt.InvalidInput, match="below 0"):
+            dt.load(tmp_path / "a")
+    else:
+        assert dt.load(tmp_path / "a").decide([1.0, 0.0]).id == 2
+
+
+def test_a_learner_that_overflowed_is_not_saved_over_the_good_one(tmp_path):
+    learner = dt.OvaLogistic(3, 1, seed=0)
+    learner.save(tmp_path / "a")
+    before = (tmp_path / "a").read_bytes()
+    learner.feedback(learner.decide([1e200]).id, correct=True)
+    learner.decide([1.0])
+    with pytest.raises(dt.InvalidInput, match=r"cannot save: state\.\w+ is not finite"):
+        learner.save(tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == before
+
+
+def test_a_numpy_number_of_rounds_is_saved(tmp_path):
+    dt.Delaytron(3, 2, expire_after=np.int64(5)).save(tmp_path / "a")
+    assert dt.load(tmp_path / "a").expire_after == 5
 
 
 def test_a_learner_that_could_not_be_loaded_is_not_saved(tmp_path):

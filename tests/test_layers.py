@@ -16,7 +16,7 @@ LAYERS = [
     {"kernels.second_order", "kernels.diagonal", "kernels.subsets"},
     {"kernels.loop"},
     {"learners.ledger", "learners.rule", "learners.average", "life"},
-    {"learners.common"},
+    {"learners.common", "learners.file_checks"},
     {"learners.base", "learners.files", "learners.aggression", "learners.pool"},
     {
         "learners.delaytron",

@@ -14,9 +14,14 @@ from delaytron.records import NEVER, Ints
 
 def number(name: str, value: Any) -> float:
     """A finite real number, as a float."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise InvalidInput(f"{name} must be a finite number, got {value!r}")
-    return float(value)
+    try:
+        if not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(float(value)):
+            return float(value)
+    except OverflowError:
+        pass
+    raise InvalidInput(
+        f"{name} must be a finite number, got {str(value)[:40] if isinstance(value, int) else repr(value)}"
+    )
 
 
 def positive(name: str, value: Any) -> float:

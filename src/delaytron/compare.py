@@ -206,15 +206,20 @@ def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: dict[
     """Return the settings that a learner tries; where it can play with none, say why."""
     grid = [dict(zip(cls.grid, values, strict=True)) | feedback for values in product(*cls.grid.values())]
     order = stream(terms.seed, "tuning").permutation(len(grid)).tolist()
-    possible = (place for place in order if not _problem(cls, data, grid[place]))
-    chosen = sorted(islice(possible, terms.budget))
-    return [grid[place] for place in chosen], "" if chosen else _problem(cls, data, grid[0])
+    problems: dict[int, str] = {}
+    chosen = sorted(islice(_distinct(cls, data, grid, order, problems), terms.budget))
+    return [grid[place] for place in chosen], "" if chosen else problems[min(problems)]
 
 
-def _problem(cls: Any, data: Dataset, setting: dict[str, Any]) -> str:
-    """Return in one line why a learner cannot play these data with this setting; "" if it can."""
-    try:
-        cls(data.n_classes, data.n_features, seed=0, **setting)
-    except (InvalidInput, MemoryError) as problem:
-        return " ".join(str(problem).split()) or "not enough memory"
-    return ""
+def _distinct(cls: Any, data: Dataset, grid: Settings, order: list[int], problems: dict[int, str]) -> Iterator[int]:
+    """Go through the settings that can play and are not the same learner as one before; note why others cannot."""
+    seen = set()
+    for place in order:
+        try:
+            learner = cls(data.n_classes, data.n_features, seed=0, **grid[place])
+        except (InvalidInput, MemoryError) as problem:
+            problems[place] = " ".join(str(problem).split()) or "not enough memory"
+            continue
+        if (key := (id(learner.rule), learner.params)) not in seen:
+            seen.add(key)
+            yield place

@@ -97,7 +97,8 @@ class Result:
             for name, value in (("learner", self.learner), ("dataset", self.dataset), ("delay", self.delay))
         }
         for name in self.parameters[0]:
-            columns[name] = [setting[name] for setting in self.parameters for _ in range(n_checkpoints)]
+            values = [v if not isinstance(v := s[name], tuple) else ",".join(map(str, v)) for s in self.parameters]
+            columns[name] = [value for value in values for _ in range(n_checkpoints)]
         columns["run"] = np.repeat(self.run, n_checkpoints)
         columns["round"] = np.tile(self.rounds, n_runs)
         columns["error_rate"] = self.error_rate.ravel()

@@ -68,7 +68,10 @@ def run(
     files = targets(plot, csv, output, ("results", "curves"))
     shared = {"rounds": rounds, "runs": runs, "seed": seed, "sampling": sampling}
     how = {"n_jobs": options.check_threads(threads)}
-    report = _play(jobs, datasets.load(data, **options.load_options(samples)), shared | how)
+    dataset = datasets.load(data, **options.load_options(samples))
+    for job in jobs:
+        job.check(dataset)
+    report = _play(jobs, dataset, shared | how)
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
 
@@ -81,12 +84,12 @@ class _Job:
     delay: str
     grid: dict[str, Any]
 
-    def check(self) -> None:
+    def check(self, data: datasets.Dataset) -> None:
         """Refuse bad values before anything is played."""
         delays.parse(self.delay)
         for values in product(*self.grid.values()):
             cls: Any = LEARNERS[self.learner]
-            cls(2, 1, seed=0, **dict(zip(self.grid, values, strict=True)))
+            cls(data.n_classes, data.n_features, seed=0, **dict(zip(self.grid, values, strict=True)))
 
 
 def _life(noise: str | None, expire_after: list[int], on_expiry: str) -> dict[str, Any]:
@@ -106,14 +109,11 @@ def _plan(
     taken = dict.fromkeys(chain(["gamma"], *takes.values()))  # gamma has a default, so it is always given
     for parameter in parameters:
         choice(f"a parameter of {', '.join(takes)}", parameter, taken)
-    jobs = [
+    return [
         _Job(name, delay, {p: values for p, values in parameters.items() if p in own} | life)
         for name, own in takes.items()
         for delay in options.split_delays(delay_texts)
     ]
-    for job in jobs:
-        job.check()
-    return jobs
 
 
 def _play(jobs: Sequence[_Job], data: datasets.Dataset, shared: dict[str, Any]) -> tables.Report:
@@ -121,7 +121,7 @@ def _play(jobs: Sequence[_Job], data: datasets.Dataset, shared: dict[str, Any]) 
     n_settings = sum(prod(map(len, job.grid.values())) for job in jobs)
     with progress_bar(shared["rounds"] * shared["runs"] * n_settings) as advance:
         for job in jobs:
-            simulate(job.learner, data, rounds=1)  # compiles, so that the clock below sees no compiler
+            simulate(job.learner, data, rounds=1, **job.grid)  # compiles, so that the clock below sees no compiler
             start = perf_counter()
             result = simulate(job.learner, data, delay=job.delay, progress=advance, **shared, **job.grid)
             played.append(tables.Played(result, job.delay, perf_counter() - start))

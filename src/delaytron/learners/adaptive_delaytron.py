@@ -47,7 +47,7 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:
     m = outstanding if params.count_self else outstanding - 1
     state.clock[WAITED] += m
     reached = m if params.instant else state.clock[WAITED]
-    while reached >= 1 << state.clock[EPOCH]:
+    while state.clock[EPOCH] < 62 and reached >= 1 << state.clock[EPOCH]:
         state.clock[EPOCH] += 1
         state.clock[EPOCH_START] = now
         state.eta[0] = sqrt(1.0 / (1 << state.clock[EPOCH]))  # eta_e

@@ -91,12 +91,16 @@ class Learner:
         row = as_row(x, self.n_features, None if now == 1 else self.sparse)
         if now == 1:
             self.settle(sparse=row.indices is not None)
+        self.prepare(now)
         if self.life.expires:
             self.ledger.expire(now - self.life.expire_after, self.life.as_wrong)
         if self.rule.keeps_clock:
             self.rule.advance.compiled(self.state, self.params, now, self.ledger.pending + 1)
         self.flush()
         return cast(Decision, self._play(now, row))
+
+    def prepare(self, now: int) -> None:
+        """Get ready for a round; what can fail fails here, before anything has changed."""
 
     def _play(self, now: int, row: Row) -> Any:
         u, extra = self._draws.random(), np.empty(len(self.rule.extras))

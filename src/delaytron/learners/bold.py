@@ -7,12 +7,13 @@ import numpy as np
 
 from delaytron.checks import choice
 from delaytron.errors import InvalidInput
+from delaytron.kernels.loop import ANSWERED
 from delaytron.learners.base import Learner
 from delaytron.learners.common import COMMON, Common, own_parameters
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.pool import FREE, HEAD, MADE, ORDERS, OWN, allowed_rooms, check_pool, pooled
 from delaytron.learners.rule import stack
-from delaytron.records import Array, Bools, Ints, Play, Row
+from delaytron.records import Array, Bools, Ints, Play
 
 
 class Bold(Learner):
@@ -69,11 +70,15 @@ class Bold(Learner):
         """How many instances there are: the most rounds that were open at once."""
         return int(self.state.pool[MADE])
 
-    def _play(self, now: int, row: Row) -> Any:
+    def prepare(self, now: int) -> None:
+        """Make room for one more instance if none will be free."""
+        if ANSWERED in self.ledger.arrived.values() or (
+            self.life.as_wrong and self.ledger.waits(now - self.life.expire_after)
+        ):
+            return
         rooms, needed = self.state.turns.size, self._needed(1)
         if needed > rooms:
             self.state = self._grown(max(needed, min(2 * rooms, allowed_rooms(self.state_bytes(self.sparse)))))
-        return super()._play(now, row)
 
     def room(self, n_rounds: int) -> Any:
         """Return the state as a batch of one, with room for so many more rounds open at once."""

@@ -42,6 +42,7 @@ def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], Life]:
     if options["average"] and not learner.averages:
         raise InvalidInput(f"{learner.name} has no averaged weights; leave out average=True")
     life = read_life(options["noise"], options["expire_after"], options["on_expiry"])
+    options["expire_after"] = life.expire_after if life.expires else None
     if learner.hears == "label" and (life.lies or life.as_wrong):
         raise InvalidInput(f"{learner.name} is told the true label: it takes no noise and no on_expiry='wrong'")
     return options, life

@@ -44,7 +44,7 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:
     if not params.adaptive:
         return
     state.clock[WAITED] += outstanding
-    while state.clock[WAITED] >= 1 << state.clock[EPOCH]:
+    while state.clock[EPOCH] < 62 and state.clock[WAITED] >= 1 << state.clock[EPOCH]:
         state.clock[EPOCH] += 1
         state.clock[EPOCH_START] = now
         state.eta[0] = sqrt(log(state.L.size) / (1 << state.clock[EPOCH]))

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
 from delaytron.kernels.linear import zero_weights
-from delaytron.kernels.loop import ANSWERED, REVISED
-from delaytron.learners.ledger import LAPSED, OPEN, Ledger
+from delaytron.learners.file_checks import Tensors, check_field, check_open_decisions
+from delaytron.learners.ledger import OPEN, Ledger
 from delaytron.learners.rule import stack
 from delaytron.records import Play, Row
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from delaytron.learners.base import Learner
 
 FORMAT = "delaytron-learner-1"
-Tensors = dict[str, NDArray[Any]]
 
 
 def save(learner: "Learner", path: str | Path) -> None:
@@ -50,7 +49,7 @@ def load(path: str | Path) -> "Learner":
     metadata, tensors = _read(Path(path))
     try:
         return _rebuild(json.loads(metadata["header"]), tensors)
-    except (KeyError, TypeError, IndexError, ValueError) as problem:
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError, MemoryError, OverflowError) as problem:
         raise InvalidInput(f"{path} is not a learner that this version can read: {problem}") from None
 
 
@@ -113,13 +112,17 @@ def _rebuild(header: dict[str, Any], tensors: Tensors) -> "Learner":
     learner, sparse = _make(header), bool(header["sparse"])
     check_open_decisions(learner, sparse, tensors)
     average = _weights_like(learner, sparse, tensors["average.total"]) if learner.average else None
-    learner.restore(sparse, _state(learner, sparse, tensors), _ledger(learner.ledger, tensors), average)
+    learner.restore(sparse, _state(learner, sparse, tensors), _ledger(learner.ledger, tensors, sparse), average)
     return learner
 
 
 def _state_tensors(learner: "Learner") -> Tensors:
     average = {"average.total": learner._average.total} if learner.average else {}
-    return {f"state.{name}": field for name, field in learner.state._asdict().items()} | average
+    tensors = {f"state.{name}": field for name, field in learner.state._asdict().items()} | average
+    for name, field in tensors.items():
+        if not np.isfinite(field).all():
+            raise InvalidInput(f"cannot save: {name} is not finite, the rows were too large; nothing was written")
+    return tensors
 
 
 def _state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
@@ -129,20 +132,13 @@ def _state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
         one = getattr(like, name)[0]
         if learner.rule.pools:  # of any length; `restore` compares them
             one = np.broadcast_to(one[:1], (len(field), *one.shape[1:]))
-        _check_field(f"state.{name}", field, one)
+        check_field(f"state.{name}", field, one)
     return type(like)(**fields)
 
 
 def _weights_like(learner: "Learner", sparse: bool, total: NDArray[Any]) -> NDArray[Any]:
-    _check_field("average.total", total, zero_weights(1, learner.size(sparse))[0])
+    check_field("average.total", total, zero_weights(1, learner.size(sparse))[0])
     return np.array(total)
-
-
-def _check_field(name: str, field: NDArray[Any], like: NDArray[Any]) -> None:
-    if field.shape != like.shape or field.dtype != like.dtype:
-        raise InvalidInput(f"{name} has shape {field.shape}, expected {like.shape}")
-    if not np.isfinite(field).all():
-        raise InvalidInput(f"{name} is not finite")
 
 
 def _ledger_tensors(learner: "Learner") -> Tensors:
@@ -167,69 +163,17 @@ def _ledger_tensors(learner: "Learner") -> Tensors:
     return tensors
 
 
-def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> None:
-    """Refuse a file whose open decisions the compiled update must not trust."""
-    K, d = learner.n_classes, learner.n_features
-    rounds, starts, values = tensors["open.round"], tensors["open.starts"], tensors["open.values"]
-    lengths = np.diff(starts)
-    sound = {
-        "answers": _answers_are_sound(learner, tensors["answers"]),
-        "arrived": _arrivals_are_sound(learner, tensors),
-        "open.greedy": _between(tensors["open.greedy"], K, rounds.size),
-        "open.label": _between(tensors["open.label"], K, rounds.size),
-        "open.prob": tensors["open.prob"].size == rounds.size and (np.abs(tensors["open.prob"] - 0.5) <= 0.5).all(),
-        "open.extra": _extras_are_sound(learner, tensors["open.extra"], rounds.size),
-        "open.starts": starts.size == rounds.size + 1 and starts[0] == 0 and starts[-1] == values.size,
-        "open.values": np.isfinite(values).all() and (lengths >= 0).all() and (sparse or (lengths == d).all()),
-        "open.indices": not sparse or _between(tensors["open.indices"], d, values.size),
-    }
-    if not all(sound.values()):
-        raise InvalidInput(f"{next(name for name, good in sound.items() if not good)} makes no sense")
-
-
-def _answers_are_sound(learner: "Learner", answers: NDArray[Any]) -> bool:
-    lowest = LAPSED if learner.life.expires else OPEN
-    highest = 1 if learner.hears == "correct" else learner.n_classes - 1
-    return bool(((answers >= lowest) & (answers <= highest)).all())
-
-
-def _arrivals_are_sound(learner: "Learner", tensors: Tensors) -> bool:
-    """Whether the decisions kept are those that wait, those that may be corrected and those with a fresh answer."""
-    answers, arrived, kinds = tensors["answers"], tensors["arrived"], tensors["arrived.kind"]
-    kept = (OPEN, LAPSED) if learner.life.as_wrong else (OPEN,)
-    waiting = np.flatnonzero(np.isin(answers, kept)) + 1
-    allowed = (ANSWERED, REVISED) if learner.life.as_wrong else (ANSWERED,)
-    return bool(
-        np.array_equal(np.sort(tensors["open.round"]), np.union1d(waiting, arrived))
-        and not np.isin(arrived, waiting).any()
-        and np.unique(arrived).size == kinds.size == arrived.size
-        and np.isin(kinds, allowed).all()
-    )
-
-
-def _extras_are_sound(learner: "Learner", extra: NDArray[Any], count: int) -> bool:
-    if extra.shape != (count, len(learner.rule.extras)) or not np.isfinite(extra).all():
-        return False
-    indices = [extra[:, i] for i, kind in enumerate(learner.rule.extras) if kind == "label"]
-    return all(_between(column, learner.n_classes, count) and (column % 1 == 0).all() for column in indices)
-
-
-def _between(numbers: NDArray[Any], below: int, count: int) -> bool:
-    return numbers.shape == (count,) and bool(((numbers >= 0) & (numbers < below)).all())
-
-
-def _ledger(ledger: Ledger, tensors: Tensors) -> Ledger:
+def _ledger(ledger: Ledger, tensors: Tensors, sparse: bool) -> Ledger:
     ledger.answers = array("i", tensors["answers"].tolist())
     ledger.arrived = dict(zip(tensors["arrived"].tolist(), tensors["arrived.kind"].tolist(), strict=True))
     ledger.settled = int(np.count_nonzero(tensors["answers"] != OPEN))
     columns = [tensors[f"open.{name}"].tolist() for name in ("round", "greedy", "label", "prob")]
     for i, (number, greedy, label, prob) in enumerate(zip(*columns, strict=True)):
         extra = tensors["open.extra"][i].copy()
-        ledger.plays[number] = Play(number, _open_row(tensors, i), greedy, label, prob, extra)
+        ledger.plays[number] = Play(number, _open_row(tensors, i, sparse), greedy, label, prob, extra)
     return ledger
 
 
-def _open_row(tensors: Tensors, i: int) -> Row:
+def _open_row(tensors: Tensors, i: int, sparse: bool) -> Row:
     part = slice(*tensors["open.starts"][i : i + 2])
-    indices = tensors.get("open.indices")
-    return Row(None if indices is None else indices[part].copy(), tensors["open.values"][part].copy())
+    return Row(tensors["open.indices"][part].copy() if sparse else None, tensors["open.values"][part].copy())

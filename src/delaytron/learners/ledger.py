@@ -60,9 +60,13 @@ class Ledger:
         self.arrived[number] = REVISED
         return "accepted"
 
+    def waits(self, number: int) -> bool:
+        """Whether there is such a decision and it waits for an answer."""
+        return number >= 1 and self.answers[number - 1] == OPEN
+
     def expire(self, number: int, as_wrong: bool) -> None:
         """End the wait for the answer to a decision, if there is such a decision and it still waits."""
-        if number >= 1 and self.answers[number - 1] == OPEN:
+        if self.waits(number):
             self.answers[number - 1] = LAPSED
             self.arrived[number] = EXPIRED if as_wrong else DROPPED
             self.settled += 1

@@ -126,5 +126,6 @@ class OvaLogistic(Learner):
     ) -> None:
         self.gamma, self.lr, self.c = exploration(gamma), positive("lr", lr), positive("c", c)
         self.explore = choice("explore", explore, ("epsilon", "squarecb"))
-        params = Params(self.gamma, self.lr, self.explore == "squarecb", self.c)
+        squarecb = self.explore == "squarecb"  # what is not used must not tell two settings apart
+        params = Params(1.0 if squarecb else self.gamma, self.lr, squarecb, self.c if squarecb else 1.0)
         super().__init__(n_classes, n_features, params, common)
