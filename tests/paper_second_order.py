@@ -85,7 +85,7 @@ def newtron(
     """Newtron without the projection; with ``matrix="diagonal"`` and ``play="argmax"`` it is PNewtron."""
     T, d = X.shape
     W, b, A = np.zeros((n_classes, d)), np.zeros(n_classes * d), identity(n_classes * d, matrix) / diameter
-    waiting = {}
+    waiting, told = {}, set()
     run = Run()
     for t in range(1, T + 1):
         S = receive(delays, t)
@@ -94,13 +94,14 @@ def newtron(
             A = A + beta * kappa * square(g.ravel(), matrix)
             b = b + (1 - kappa * beta * np.sum(g * W_s)) * g.ravel()
             W = -solve(A, b).reshape(n_classes, d)
+            told.add(label)
+            alike = [k for k in range(n_classes) if k not in told]  # equal by symmetry; `solve` rounds them apart
+            if alike and matrix == "full":
+                W[alike] = W[alike[0]]
         outstanding = len(waiting) + 1
         x = X[t - 1]
         scores = (W * x).sum(axis=1)
-        size = max(1.0, np.abs(scores).max())
-        greedy = int(
-            np.argmax(np.round(scores / size, 12 if matrix == "full" else 16))
-        )  # ties of classes never played stay ties
+        greedy = int(np.argmax(scores))
         q = softmax(scores, alpha)
         if play == "argmax":
             P = distribution(greedy, n_classes, gamma)
