@@ -73,8 +73,7 @@ class Learner:
         self.expire_after, self.on_expiry = options["expire_after"], str(options["on_expiry"])
         self.params = params
         self.ledger = Ledger(WORDS.get(self.hears, ()))
-        self._draws = stream(self.seed, "exploration")
-        self._noise = stream(self.seed, "noise")
+        self._draws, self._noise = stream(self.seed, "exploration"), stream(self.seed, "noise")
         self._lies: dict[int, int] = {}
         self.scratch = new_scratch(self.n_classes)
         self.settle(sparse=False)
@@ -224,8 +223,7 @@ class Learner:
         self.sparse, self.state, self.ledger = sparse, state, ledger
         if average is not None:
             self._average = Average(average)
-        for name, generator in (("exploration", "_draws"), ("noise", "_noise")):
-            setattr(self, generator, stream(self.seed, name))
+        self._draws, self._noise = stream(self.seed, "exploration"), stream(self.seed, "noise")
         cast(np.random.PCG64, self._draws.bit_generator).advance(ledger.rounds)
         if self.life.lies:
             lies = self.life.bend(self._noise.random(ledger.rounds)).tolist()
