@@ -5,7 +5,7 @@ PIP := $(BIN)/uv pip
 COMPILE := $(PIP) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 DELAYTRON := $(BIN)/delaytron
 
-.PHONY: setup demo test coverage bench lock clean
+.PHONY: setup features demo test coverage bench lock clean
 
 setup: .venv/ready
 
@@ -14,6 +14,13 @@ setup: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
 	$(PIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	$(PIP) install --quiet --python $(BIN)/python --no-deps --editable .
+	touch $@
+
+# PyTorch turns images into features (`delaytron datasets build`); CI has it, so that no test is skipped there.
+features: .venv/features
+
+.venv/features: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	touch $@
 
 .venv/bench: .venv/ready requirements/bench.txt
@@ -25,7 +32,7 @@ demo: .venv/ready
 	$(DELAYTRON) run banditron delaytron adaptive_delaytron --data synsep --delay 1,100,1000,5000 \
 	    --gamma 0.03 --rounds 1000000 --runs 10 --output results/demo
 
-test: .venv/ready
+test: .venv/ready $(if $(CI),.venv/features)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -2,7 +2,7 @@
 
 import numbers
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from delaytron.matrices import Matrix
 
 MAX_CLASSES = 1_000_000  # a larger class number is an identifier, not a class; a model row for each would be absurd
+
+
+class Block(NamedTuple):
+    """Rows as a file has them: features, labels (numbers or text), and the names of the columns if it has any."""
+
+    X: "Matrix"
+    labels: NDArray[Any]
+    feature_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,6 +36,10 @@ class Dataset:
         The class of each row, from 0 to `n_classes` - 1.
     certificate : ndarray, optional
         A (classes, features) matrix without hinge loss on the noise-free examples, where one is known.
+    feature_names : tuple of str
+        One for each column of X, or none at all.
+    source, licence, citation : str
+        Where the data come from and on what terms; empty where nobody said so.
 
     Examples
     --------
@@ -40,9 +52,15 @@ class Dataset:
     name: str
     class_names: tuple[str, ...]
     certificate: NDArray[np.float64] | None = None
+    feature_names: tuple[str, ...] = ()
+    source: str = ""
+    licence: str = ""
+    citation: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", check_matrix(self.X))
+        if len(self.feature_names) not in (0, self.n_features):
+            raise InvalidInput(f"feature_names must be {self.n_features} or none, got {len(self.feature_names)}")
         object.__setattr__(self, "y", _check_classes(np.asarray(self.y), self.n_rows, self.n_classes))
 
     @property
@@ -131,6 +149,23 @@ def encode_labels(labels: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     if y.max() >= MAX_CLASSES:
         raise InvalidInput(f"a class number must be below {MAX_CLASSES}, got {y.max()}; give text labels instead")
     return y.astype(np.int64), tuple(str(k) for k in range(int(y.max()) + 1))
+
+
+def encode_present(labels: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return class numbers for the labels of a file: only what occurs is a class, in sorted order, and keeps its name.
+
+    Examples
+    --------
+    >>> encode_present(np.array([10.0, 2.0, 10.0]))
+    (array([1, 0, 1]), ('2', '10'))
+    """
+    values, codes = np.unique(labels, return_inverse=True)
+    return codes.astype(np.int64), tuple(map(class_name, values.tolist()))
+
+
+def class_name(value: Any) -> str:
+    """Return a label as text; a whole number has no decimal point."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _plain_labels(labels: Any) -> NDArray[Any]:
