@@ -1,0 +1,156 @@
+"""LIBSVM (SVMlight) files, `LABEL INDEX:VALUE ...` a line: read quickly in blocks, and slowly where one is wrong.
+
+A block is turned into one number a line and read by pyarrow's CSV parser, several times faster than token by token.
+That parser cannot tell which line a number came from, so the places of the tokens are checked first, by their bytes.
+"""
+
+import re
+from collections.abc import Iterator
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delaytron.datasets.base import Block
+from delaytron.datasets.compressed import blocks_of_lines
+from delaytron.errors import InvalidInput
+from delaytron.records import Array, Bytes, Ints
+
+BLOCK_BYTES = 8 * 2**20
+LARGEST = 2**31 - 1  # of the indices: those of a CSR matrix have 32 bits
+COLON, NEWLINE, SPACE = b":\n "
+ONE_A_LINE = bytes.maketrans(b": \t\r", b"\n\n\n\n")
+NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def read_libsvm(path: Path) -> Block:
+    """Read a whole file."""
+    from scipy.sparse import vstack  # noqa: PLC0415 - slow to import
+
+    blocks = list(libsvm_blocks(path))
+    width = max(block.X.shape[1] for block in blocks)
+    parts = [widen(block.X, width) for block in blocks]
+    X = parts[0] if len(parts) == 1 else vstack(parts, format="csr")
+    return Block(X, np.concatenate([block.labels for block in blocks]))
+
+
+def libsvm_blocks(path: Path) -> Iterator[Block]:
+    """Go through a file, a few megabytes at a time; each block is as wide as its own largest index."""
+    empty = True
+    for first, text in blocks_of_lines(path, BLOCK_BYTES):
+        if b"#" in text:
+            text = re.sub(rb"#[^\n]*", b"", text)  # noqa: PLW2901 - without its comments
+        block = _parse(text)
+        if block is None:
+            raise InvalidInput(f"{path}, {_fault(text, first)}")
+        if block.labels.size:
+            empty = False
+            yield block
+    if empty:
+        raise InvalidInput(f"{path}, line 1: there must be at least one row LABEL INDEX:VALUE ..., got an empty file")
+
+
+def widen(X: Any, n_features: int) -> Any:
+    """Return a CSR matrix with empty columns added on the right; nothing is copied."""
+    return type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+
+
+def _parse(text: bytes) -> Block | None:
+    """Read whole lines; None where any of them is not as it should be."""
+    from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import
+
+    pairs = _pairs_per_row(np.frombuffer(text, np.uint8))
+    numbers = None if pairs is None else _numbers(text)
+    if pairs is None or numbers is None or numbers.size != pairs.size + 2 * pairs.sum():
+        return None
+    ends = np.concatenate([[0], np.cumsum(pairs)])
+    labels = np.zeros(numbers.size, np.bool_)
+    labels[2 * ends[:-1] + np.arange(pairs.size)] = True
+    rest = numbers[~labels].reshape(-1, 2)
+    if not _rising(rest[:, 0], ends):
+        return None
+    indices = (rest[:, 0] - 1).astype(np.int32)
+    width = int(indices.max(initial=0)) + 1
+    X = csr_array((np.ascontiguousarray(rest[:, 1]), indices, ends.astype(np.int32)), shape=(pairs.size, width))
+    return Block(X, numbers[labels])
+
+
+def _pairs_per_row(text: Bytes) -> Ints | None:
+    """Count the pairs INDEX:VALUE of every row; None if a token is not where it should be."""
+    blank = text <= SPACE
+    begins = ~blank
+    begins[1:] &= blank[:-1]
+    tokens, lines = np.flatnonzero(begins), np.flatnonzero(text == NEWLINE)
+    first = np.unique(np.searchsorted(tokens, np.concatenate([[0], lines])))  # tokens of their lines
+    first = first[first < tokens.size]
+    pairs = np.ones(tokens.size, np.bool_)
+    pairs[first] = False
+    ends = np.append(tokens[1:], text.size)
+    colons = np.flatnonzero(text == COLON)
+    if colons.size != tokens.size - first.size or blank[colons + 1].any():
+        return None
+    if (colons <= tokens[pairs]).any() or (colons >= ends[pairs]).any():
+        return None
+    return np.asarray(np.diff(first, append=tokens.size) - 1)
+
+
+def _numbers(text: bytes) -> Array | None:
+    """Return all numbers of a text that has nothing else; None if it has, or if one is not finite."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+    from pyarrow import csv  # noqa: PLC0415
+
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(text.translate(ONE_A_LINE)),
+            csv.ReadOptions(column_names=["number"]),
+            csv.ParseOptions(quote_char=False),
+            csv.ConvertOptions(column_types={"number": pa.float64()}, null_values=[]),
+        )
+    except pa.ArrowInvalid:
+        return None
+    numbers: NDArray[np.float64] = table["number"].to_numpy()
+    return numbers if np.isfinite(numbers).all() else None
+
+
+def _rising(indices: Array, ends: Ints) -> bool:
+    """Whether all indices are whole numbers from 1 on and rise within every row."""
+    rises = np.ones(indices.size, np.bool_)
+    rises[1:] = np.diff(indices) > 0
+    rises[ends[:-1][ends[:-1] < indices.size]] = True
+    whole = bool((indices == np.floor(indices)).all())
+    return bool(rises.all()) and whole and indices.min(initial=1) >= 1 and indices.max(initial=1) <= LARGEST
+
+
+def _fault(text: bytes, first: int) -> str:
+    """Return what is wrong in the first line that is not as it should be, and its number."""
+    for line, row in enumerate(text.splitlines(), start=first):
+        fault = _fault_of_row(row.split())
+        if fault:
+            return f"line {line}: {fault}"
+    return f"lines {first} to {line}: cannot be read as LABEL INDEX:VALUE ..."
+
+
+def _fault_of_row(tokens: list[bytes]) -> str:
+    if tokens and not _is_number(tokens[0]):
+        return f"the label must be a finite number, got {_shown(tokens[0])}"
+    before = 0
+    for token in tokens[1:]:
+        index, colon, value = token.partition(b":")
+        if not colon or not index.isdigit() or not _is_number(value):
+            return f"a feature must be INDEX:VALUE with finite numbers, got {_shown(token)}"
+        if not 1 <= int(index[:20]) <= LARGEST:
+            return f"an index must be from 1 to {LARGEST}, got {_shown(token)}; indices start at 1"
+        if int(index) <= before:
+            return f"indices must rise, got {int(index)} after {before}"
+        before = int(index)
+    return ""
+
+
+def _is_number(token: bytes) -> bool:
+    return NUMBER.fullmatch(token) is not None and isfinite(float(token))
+
+
+def _shown(token: bytes) -> str:
+    return repr(token[:40].decode("utf-8", "replace"))
