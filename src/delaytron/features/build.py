@@ -1,0 +1,74 @@
+"""Files of features from images: what `delaytron datasets build` writes and `load` reads."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delaytron.datasets.images import read_idx
+from delaytron.errors import InvalidInput
+from delaytron.features import cnn, vgg16
+from delaytron.features.cifar import read_archive
+from delaytron.features.network import Images, Progress, import_torch
+from delaytron.learners.files import replace_file
+
+N_IMAGES = {"cifar10": 60_000, "fashion_mnist": cnn.n_images(60_000, 10_000)}  # what `progress` will have been told
+
+
+def build_cifar10(images: Path, weights: Path, target: Path, progress: Progress | None = None) -> None:
+    """Write the VGG-16 features of CIFAR-10.
+
+    Parameters
+    ----------
+    images : Path
+        The publisher's binary archive, `cifar-10-binary.tar.gz`.
+    weights : Path
+        The weights that torchvision published, `vgg16-397923af.pth`.
+    target : Path
+        The `.npz` file to write, with X_train, X_test (float16), y_train and y_test (uint8).
+    """
+    network, given = vgg16.load_network(weights), read_archive(images)
+    X_train, X_test = (vgg16.features(part, network, progress) for part in (given.train, given.test))
+    _write(target, {"X_train": X_train, "X_test": X_test, "y_train": given.y_train, "y_test": given.y_test})
+
+
+def build_fashion_mnist(
+    files: Sequence[Path], target: Path, seed: int = 0, epochs: int = cnn.EPOCHS, progress: Progress | None = None
+) -> float:
+    """Train the four-layer network, write its features and its last layer, and return its test accuracy.
+
+    Parameters
+    ----------
+    files : four paths
+        The idx files of the training images, their labels, the test images and theirs.
+    target : Path
+        The `.npz` file to write, with X_train, X_test (float16), y_train, y_test (uint8), W_head and b_head (float32).
+    """
+    import_torch()  # before the images are read in vain
+    images = Images(*map(read_idx, files))
+    _check(images, files)
+    trained = cnn.train(images, seed, epochs, progress)
+    _write(target, {"y_train": images.y_train, "y_test": images.y_test, **trained._asdict()})
+    return trained.accuracy(images.y_test)
+
+
+def _check(images: Images, files: Sequence[Path]) -> None:
+    for pixels, y, file, labels in zip(images[::2], images[1::2], files[::2], files[1::2], strict=True):
+        if pixels.shape[1:] != (28, 28) or len(pixels) == 0:
+            raise InvalidInput(f"{file} must hold images of 28 x 28 pixels, got shape {pixels.shape}")
+        if y.shape != (len(pixels),):
+            raise InvalidInput(f"{labels} must hold a class for each of {len(pixels)} images, got shape {y.shape}")
+        if y.max() >= cnn.N_CLASSES:
+            raise InvalidInput(f"{labels} must hold classes from 0 to {cnn.N_CLASSES - 1}, got {y.max()}")
+
+
+def _write(target: Path, arrays: dict[str, NDArray[np.generic]]) -> None:
+    for name, values in arrays.items():
+        if not np.isfinite(values).all():
+            raise InvalidInput(f"{name} of {target} would not be finite: the weights of the network are no good")
+    content = BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **arrays)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(target, content.getvalue())
