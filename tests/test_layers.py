@@ -42,8 +42,8 @@ LAYERS = [
     {"datasets.delimited", "datasets.arrow"},
     {"datasets.files"},
     {"datasets.streams"},
-    {"datasets", "worlds", "results", "delay_summary"},
-    {"windows", "features.vgg16", "features.cnn"},
+    {"datasets", "worlds", "results", "delay_summary", "features.network"},
+    {"windows", "features.vgg16", "features.cnn", "features.cifar"},
     {"plots", "replay", "simulate", "features.build", "delay_plots", "dataset_plots"},
     {"features"},
     {"comparisons"},
@@ -102,7 +102,8 @@ def test_only_the_compiler_files_import_numba():
 
 
 @pytest.mark.parametrize(
-    "heavy", ["scipy", "pyarrow", "matplotlib", "joblib", "sklearn", "safetensors", "rich", "typer"]
+    "heavy",
+    ["scipy", "pyarrow", "matplotlib", "joblib", "sklearn", "safetensors", "pooch", "torch", "rich", "typer"],
 )
 def test_heavy_packages_are_imported_only_where_used(heavy):
     at_top = {
