@@ -131,7 +131,9 @@ def test_a_published_file_loads_without_its_classifier(torch, tmp_path, zipped):
     weights = random_weights(1)
     whole = weights | {"classifier.0.weight": np.ones((4096, 8), np.float32)}
     path = write_weights(torch, tmp_path / "w.pth", whole, _use_new_zipfile_serialization=zipped)
+    before = torch.get_rng_state()
     loaded = vgg16.load_network(path).state_dict()
+    assert torch.equal(torch.get_rng_state(), before)  # the caller's random numbers are left alone
     assert loaded.keys() == weights.keys()
     assert all(np.array_equal(loaded[name].numpy(), weights[name]) for name in weights)
 

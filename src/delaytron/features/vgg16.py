@@ -26,14 +26,15 @@ def features(images: Pixels, network: Any, progress: Progress | None = None) -> 
 def load_network(weights: Path) -> Any:
     """Return the network with the weights of a file that torchvision published; its classifier is left out."""
     torch = import_torch()
-    network = convolutions()
-    wanted = {name: tensor.shape for name, tensor in network.state_dict().items()}
+    with torch.device("meta"):  # no random numbers drawn for weights that are replaced at once
+        network = convolutions()
     given = _read(weights)
-    for name, shape in wanted.items():
+    for name, tensor in network.state_dict().items():
         found = tuple(given[name].shape) if isinstance(given.get(name), torch.Tensor) else "nothing"
-        if found != tuple(shape):
-            raise InvalidInput(f"{weights}: {name} must be numbers of shape {tuple(shape)}, got {found}; is it VGG-16?")
-    network.load_state_dict({name: given[name] for name in wanted})
+        wanted = tuple(tensor.shape)
+        if found != wanted:
+            raise InvalidInput(f"{weights}: {name} must be numbers of shape {wanted}, got {found}; is it VGG-16?")
+    network.load_state_dict({name: given[name].float() for name in network.state_dict()}, assign=True)
     return network.to(memory_format=torch.channels_last)  # twice as fast as the default
 
 
