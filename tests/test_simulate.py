@@ -1,17 +1,15 @@
 """Many runs at once: independent of what runs beside them, equal to single replays, and the known errors."""
 
-import sys
-
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 import delaytron as dt
+from delaytron import batches
 from delaytron.rng import stream
 from delaytron.worlds import choose_rows
 from streams import same_bits
 
-module = sys.modules["delaytron.simulate"]  # the name in the package is the function
 RNG = np.random.default_rng(0)
 DENSE = (RNG.normal(size=(300, 6)), RNG.integers(0, 4, 300))
 SPARSE = (csr_array(np.where(RNG.random((300, 6)) < 0.5, DENSE[0], 0)), DENSE[1])
@@ -43,9 +41,9 @@ def test_a_run_does_not_depend_on_its_neighbours_or_on_the_threads(monkeypatch):
     alone = [simulate(runs=4, gamma=gamma, n_jobs=1).mistakes for gamma in (0.1, 0.3)]
     together = simulate(runs=4, gamma=[0.1, 0.3], n_jobs=2)
     assert same_bits(np.concatenate(alone), together.mistakes)
-    monkeypatch.setattr(module, "BATCH_RUNS", 1)
+    monkeypatch.setattr(batches, "BATCH_RUNS", 1)
     assert same_bits(together.mistakes, simulate(runs=4, gamma=[0.1, 0.3], n_jobs=3).mistakes)
-    monkeypatch.setattr(module, "MEMORY", 1)
+    monkeypatch.setattr(batches, "MEMORY", 1)
     assert same_bits(together.mistakes, simulate(runs=4, gamma=[0.1, 0.3], n_jobs=1).mistakes)
     assert same_bits(together.mistakes[:2], simulate(runs=2, gamma=0.1).mistakes)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from delaytron.batches import Progress
 from delaytron.checks import whole_numbers
 from delaytron.comparisons import APART, Comparison, Entry, Terms
 from delaytron.datasets import DATASETS, Dataset, as_dataset, load
@@ -19,7 +20,7 @@ from delaytron.learners.common import COMMON
 from delaytron.learners.rule import same_label
 from delaytron.life import read_life
 from delaytron.rng import stream
-from delaytron.simulate import Progress, learner_class, simulate_settings
+from delaytron.simulate import learner_class, simulate_settings
 
 __all__ = ["Comparison", "Contest", "Entry", "Terms", "compare", "load_for_tuning", "prepare", "read_feedback"]
 

@@ -1,38 +1,20 @@
 """Many runs: seeds x parameters, on all cores, the data read once."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from delaytron.batches import Plan, Progress, play_all
 from delaytron.checks import choice, whole
-from delaytron.datasets import Dataset, as_dataset
+from delaytron.datasets import Dataset, FileStream, as_dataset
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
-from delaytron.learners.base import new_scratch
 from delaytron.learners.common import COMMON, own_parameters
-from delaytron.matrices import as_stream
-from delaytron.records import Ints, Span
 from delaytron.results import Result
-from delaytron.worlds import (
-    BYTES_PER_LIVELY_ROUND,
-    BYTES_PER_ROUND,
-    Setting,
-    checkpoints,
-    empty_log,
-    make_worlds,
-    most_busy,
-)
-
-MEMORY = 56 * 2**20  # bytes that the runs being played may take, all threads together
-BATCH_RUNS = 32
-CACHE_BYTES = 4 * 2**20
-AHEAD = 4  # rounds: far enough for the memory to answer, near enough to be cached still
-
-Progress = Callable[[int], object]
+from delaytron.worlds import Setting, checkpoints
 
 
 def simulate(
@@ -57,8 +39,9 @@ def simulate(
     ----------
     learner : str, class or learner
         A name in `LEARNERS`, a learner class, or a learner as a pattern (its size must fit the data).
-    data : Dataset or (X, y)
-        The examples. They are shown as they stand; when `rounds` exceeds them they are drawn.
+    data : Dataset, (X, y) or FileStream
+        The examples. They are shown as they stand; when `rounds` exceeds them they are drawn. A stream (see
+        `datasets.stream`) is read in blocks, and shown once.
     delay : delay model, int or str
         See `delaytron.delays`; an int D means `Uniform(D)`.
     sampling : {"replacement", "epochs"}
@@ -97,14 +80,14 @@ def simulate_settings(
     progress: Progress | None = None,
 ) -> Result:
     """Play `runs` runs of a learner for each of these settings, each a dict of parameters; else like `simulate`."""
-    dataset = as_dataset(data)
+    dataset = data if isinstance(data, FileStream) else as_dataset(data)
     learners = _learners(learner, dataset, settings)
-    n_rounds = dataset.n_rows if rounds is None else whole("rounds", rounds, at_least=1)
+    n_rounds = _n_rounds(dataset, rounds)
     choice("sampling", sampling, ("replacement", "epochs"))
     setting = Setting(dataset.n_rows, n_rounds, as_delay(delay), whole("seed", seed, at_least=0), sampling)
-    plan = _Plan(dataset, setting, progress)
+    plan = Plan(dataset, setting, progress)
     jobs = [(run, entry) for run in range(whole("runs", runs, at_least=1)) for entry in range(len(settings))]
-    mistakes = _play_all(plan, learners, jobs, n_jobs)
+    mistakes = play_all(plan, learners, jobs, n_jobs)
     order = sorted(range(len(jobs)), key=lambda j: (jobs[j][1], jobs[j][0]))
     return Result(
         learner=learners[0].name,
@@ -115,6 +98,13 @@ def simulate_settings(
         run=np.array([jobs[j][0] for j in order]),
         mistakes=mistakes[order],
     )
+
+
+def _n_rounds(data: Dataset | FileStream, rounds: int | None) -> int:
+    asked = data.n_rows if rounds is None else whole("rounds", rounds, at_least=1)
+    if isinstance(data, FileStream) and asked > data.n_rows:
+        raise InvalidInput(f"a stream shows each of its rows once: rounds must be at most {data.n_rows}, got {asked}")
+    return asked
 
 
 def learner_class(learner: str | type[Learner]) -> type[Learner]:
@@ -135,7 +125,7 @@ def parameter_names(cls: type[Learner]) -> list[str]:
     return [*own_parameters(cls), *(name for name in COMMON if name not in ("seed", "average"))]
 
 
-def _learners(learner: Any, data: Dataset, settings: Sequence[dict[str, Any]]) -> list[Learner]:
+def _learners(learner: Any, data: Dataset | FileStream, settings: Sequence[dict[str, Any]]) -> list[Learner]:
     """Return a learner for each of the settings."""
     if isinstance(learner, Learner):
         if (learner.n_classes, learner.n_features) != (data.n_classes, data.n_features) or list(settings) != [{}]:
@@ -169,77 +159,3 @@ def _several(value: Any) -> list[Any]:
     if isinstance(value, np.ndarray):
         return value.ravel().tolist()
     return [tuple(v) if isinstance(v, list) else v for v in value] if isinstance(value, list) else [value]
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What all batches of a simulation share."""
-
-    data: Dataset
-    setting: Setting
-    progress: Progress | None
-
-    @property
-    def ahead(self) -> int:
-        """How early to ask the memory for rows: only rows drawn from more than the caches hold are worth it."""
-        return AHEAD if self.setting.n_rounds > self.data.n_rows and self.data.n_bytes > CACHE_BYTES else 0
-
-
-Job = tuple[int, int]  # run, and entry of the parameter grid
-
-
-def _play_all(plan: _Plan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> Ints:
-    """Play all jobs; return the mistakes of each in the order of the jobs."""
-    from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
-
-    threads = cpu_count() if n_jobs in (None, -1) else whole("n_jobs", n_jobs, at_least=1)
-    batches = [batch for group in _groups(learners, jobs) for batch in _batches(plan, learners, group, threads)]
-    played = Parallel(threads, require="sharedmem")(delayed(_play)(plan, learners, batch) for batch in batches)
-    place = {job: i for i, job in enumerate(job for batch in batches for job in batch)}
-    return np.asarray(np.concatenate(played)[[place[job] for job in jobs]])
-
-
-def _groups(learners: list[Learner], jobs: list[Job]) -> list[list[Job]]:
-    """Put together the jobs that one compiled loop can play side by side: same rule, same kind of feedback."""
-    groups: dict[Any, list[Job]] = {}
-    for run, entry in jobs:
-        groups.setdefault((id(learners[entry].rule), learners[entry].life), []).append((run, entry))
-    return list(groups.values())
-
-
-def _batches(plan: _Plan, learners: list[Learner], jobs: list[Job], threads: int) -> Iterator[list[Job]]:
-    """Cut the jobs into batches that fit the memory, keep every thread busy and have runs side by side."""
-    pattern = learners[jobs[0][1]]
-    most = 1 if pattern.rule.pools else min(BATCH_RUNS, -(-len(jobs) // threads))  # how large a pool is shows later
-    world_bytes = plan.setting.n_rounds * (BYTES_PER_LIVELY_ROUND if pattern.life.expires else BYTES_PER_ROUND)
-    state_bytes = pattern.state_bytes(plan.data.sparse)
-    batch: list[Job] = []
-    for job in jobs:
-        worlds = len({run for run, _ in [*batch, job]})
-        size = worlds * world_bytes + (len(batch) + 1) * state_bytes
-        if batch and (len(batch) >= most or size > MEMORY / threads):
-            yield batch
-            batch = []
-        batch.append(job)
-    yield batch
-
-
-def _play(plan: _Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
-    """Play one batch; return the mistakes of every run at every checkpoint, of played and of greedy labels."""
-    pattern = learners[jobs[0][1]]
-    rule, scratch = pattern.rule, new_scratch(plan.data.n_classes)
-    stream = as_stream(plan.data.X, plan.data.y)
-    runs = sorted({run for run, _ in jobs})
-    worlds, longest = make_worlds(runs, plan.setting, pattern.life)
-    world_of = np.searchsorted(runs, [run for run, _ in jobs])
-    params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
-    size = pattern.size(plan.data.sparse)._replace(n_open=most_busy(worlds) if rule.pools else 1)
-    log, states = empty_log(len(jobs), longest, len(rule.extras)), rule.init(params, size)
-    noted, begin = [], 0
-    for end in checkpoints(plan.setting.n_rounds).tolist():
-        rule.play(stream, worlds, world_of, log, states, params, scratch, (0, 0), Span(begin, end, plan.ahead))
-        noted.append(log.mistakes.copy())
-        if plan.progress is not None:
-            plan.progress((end - begin) * len(jobs))
-        begin = end
-    return np.stack(noted, axis=1)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from delaytron import tables
 from delaytron.errors import InvalidInput
-from delaytron.simulate import Progress
+from delaytron.batches import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa

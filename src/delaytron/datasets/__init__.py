@@ -7,10 +7,11 @@ from typing import Any
 from delaytron.checks import choice
 from delaytron.datasets.base import Dataset, as_dataset
 from delaytron.datasets.bundled import digits
+from delaytron.datasets.streams import FileStream
 from delaytron.datasets.synthetic import synnonsep, synsep
 from delaytron.errors import InvalidInput
 
-__all__ = ["DATASETS", "Dataset", "as_dataset", "load"]
+__all__ = ["DATASETS", "Dataset", "FileStream", "as_dataset", "load"]
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "synsep": synsep,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from delaytron.datasets.base import Block
 from delaytron.datasets.compressed import blocks_of_lines
 from delaytron.errors import InvalidInput
+from delaytron.matrices import is_sparse
 from delaytron.records import Array, Bytes, Ints
 
 BLOCK_BYTES = 8 * 2**20
@@ -53,7 +54,9 @@ def libsvm_blocks(path: Path) -> Iterator[Block]:
 
 
 def widen(X: Any, n_features: int) -> Any:
-    """Return a CSR matrix with empty columns added on the right; nothing is copied."""
+    """Return a CSR matrix with empty columns added on the right, without copying it; a dense one has its width."""
+    if not is_sparse(X):
+        return X
     return type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
 
 

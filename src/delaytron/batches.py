@@ -1,0 +1,116 @@
+"""Batches: runs played side by side, as many as fit the memory, on all cores."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from delaytron.checks import whole
+from delaytron.datasets import Dataset, FileStream
+from delaytron.learners import Learner
+from delaytron.learners.base import new_scratch
+from delaytron.records import Ints, Span
+from delaytron.windows import Window, windows
+from delaytron.worlds import (
+    BYTES_PER_LIVELY_ROUND,
+    BYTES_PER_ROUND,
+    Setting,
+    checkpoints,
+    empty_log,
+    make_worlds,
+    most_busy,
+)
+
+MEMORY = 56 * 2**20  # bytes that the runs being played may take, all threads together
+MEMORY_OF_STREAM = 192 * 2**20  # the same where every batch reads the file again
+BATCH_RUNS = 32
+CACHE_BYTES = 4 * 2**20
+AHEAD = 4  # rounds: far enough for the memory to answer, near enough to be cached still
+
+Progress = Callable[[int], object]
+Job = tuple[int, int]  # run, and entry of the parameter grid
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all batches of a simulation share."""
+
+    data: Dataset | FileStream
+    setting: Setting
+    progress: Progress | None
+
+    @property
+    def memory(self) -> int:
+        """How many bytes the runs being played may take."""
+        return MEMORY_OF_STREAM if isinstance(self.data, FileStream) else MEMORY
+
+    @property
+    def ahead(self) -> int:
+        """How early to ask the memory for rows: only rows drawn from more than the caches hold are worth it."""
+        return AHEAD if self.setting.n_rounds > self.data.n_rows and self.data.n_bytes > CACHE_BYTES else 0
+
+
+def play_all(plan: Plan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> Ints:
+    """Play all jobs; return the mistakes of each in the order of the jobs."""
+    from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
+
+    threads = cpu_count() if n_jobs in (None, -1) else whole("n_jobs", n_jobs, at_least=1)
+    batches = [batch for group in _groups(learners, jobs) for batch in _batches(plan, learners, group, threads)]
+    played = Parallel(threads, require="sharedmem")(delayed(_play)(plan, learners, batch) for batch in batches)
+    place = {job: i for i, job in enumerate(job for batch in batches for job in batch)}
+    return np.asarray(np.concatenate(played)[[place[job] for job in jobs]])
+
+
+def _groups(learners: list[Learner], jobs: list[Job]) -> list[list[Job]]:
+    """Put together the jobs that one compiled loop can play side by side: same rule, same kind of feedback."""
+    groups: dict[Any, list[Job]] = {}
+    for run, entry in jobs:
+        groups.setdefault((id(learners[entry].rule), learners[entry].life), []).append((run, entry))
+    return list(groups.values())
+
+
+def _batches(plan: Plan, learners: list[Learner], jobs: list[Job], threads: int) -> Iterator[list[Job]]:
+    """Cut the jobs into batches that fit the memory, keep every thread busy and have runs side by side."""
+    pattern = learners[jobs[0][1]]
+    most = 1 if pattern.rule.pools else min(BATCH_RUNS, -(-len(jobs) // threads))  # how large a pool is shows later
+    world_bytes = plan.setting.n_rounds * (BYTES_PER_LIVELY_ROUND if pattern.life.expires else BYTES_PER_ROUND)
+    state_bytes = pattern.state_bytes(plan.data.sparse)
+    batch: list[Job] = []
+    for job in jobs:
+        worlds = len({run for run, _ in [*batch, job]})
+        size = worlds * world_bytes + (len(batch) + 1) * state_bytes
+        if batch and (len(batch) >= most or size > plan.memory / threads):
+            yield batch
+            batch = []
+        batch.append(job)
+    yield batch
+
+
+def _play(plan: Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
+    """Play one batch; return the mistakes of every run at every checkpoint, of played and of greedy labels."""
+    pattern = learners[jobs[0][1]]
+    rule, scratch = pattern.rule, new_scratch(plan.data.n_classes)
+    runs = sorted({run for run, _ in jobs})
+    worlds, longest = make_worlds(runs, plan.setting, pattern.life)
+    world_of = np.searchsorted(runs, [run for run, _ in jobs])
+    params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
+    size = pattern.size(plan.data.sparse)._replace(n_open=most_busy(worlds) if rule.pools else 1)
+    log, states = empty_log(len(jobs), longest, len(rule.extras)), rule.init(params, size)
+    noted, stops = [], checkpoints(plan.setting.n_rounds).tolist()
+    for window in windows(plan.data, worlds, longest):
+        for begin, end in _spans(window, stops):
+            span = Span(begin, end, plan.ahead)
+            rule.play(window.stream, worlds, world_of, log, states, params, scratch, (0, 0), span)
+            if end in stops:
+                noted.append(log.mistakes.copy())
+            if plan.progress is not None:
+                plan.progress((end - begin) * len(jobs))
+    return np.stack(noted, axis=1)
+
+
+def _spans(window: Window, stops: list[int]) -> Iterator[tuple[int, int]]:
+    """Cut the rounds of a window at the checkpoints."""
+    inside = [stop for stop in stops if window.begin < stop < window.end]
+    return pairwise([window.begin, *inside, window.end])

@@ -1,0 +1,66 @@
+"""Windows: the part of the data that a run needs at a time, all of it or, of a file in blocks, what is still open."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from delaytron.datasets import Dataset, FileStream
+from delaytron.matrices import as_stream, is_sparse
+from delaytron.records import Ints, Stream, Worlds
+
+if TYPE_CHECKING:
+    from delaytron.matrices import Matrix
+
+
+class Window(NamedTuple):
+    """The rounds begin..end-1, with the rows that they show and those of earlier rounds whose answers they hear."""
+
+    stream: Stream
+    begin: int
+    end: int
+
+
+def windows(data: Dataset | FileStream, worlds: Worlds, longest: int) -> Iterator[Window]:
+    """Go through the rounds; `worlds.rows` says where the rows of a round stand in the window that is current."""
+    if isinstance(data, Dataset):
+        yield Window(as_stream(data.X, data.y), 0, worlds.rows.shape[1])
+    else:
+        yield from _sliding(data, worlds, longest)
+
+
+def _sliding(data: FileStream, worlds: Worlds, longest: int) -> Iterator[Window]:
+    """Put the rows of open rounds in front of every block that is read."""
+    begin, n_rounds = 0, worlds.rows.shape[1]
+    before: tuple[Any, Ints] | None = None
+    for block in data.blocks():
+        X, y = block
+        if before is not None:
+            still_open = _open_rounds(worlds, begin, longest)
+            kept = worlds.rows[0, still_open]  # all worlds of a stream show the same rows
+            X, y = _stack(before[0][kept], X), np.concatenate([before[1][kept], y])
+            worlds.rows[:, still_open] = np.arange(kept.size)
+        end = min(begin + len(block[1]), n_rounds)
+        worlds.rows[:, begin:end] = np.arange(len(y) - len(block[1]), len(y))[: end - begin]
+        yield Window(as_stream(X, y), begin, end)
+        begin, before = end, (X, y)
+        if end == n_rounds:
+            return
+
+
+def _open_rounds(worlds: Worlds, begin: int, longest: int) -> Ints:
+    """Return the rounds before `begin` of which any world hears in that round or later."""
+    last = min(begin + longest, worlds.starts.shape[1] - 1)
+    heard = [
+        arrivals[starts[begin] : starts[last]] for arrivals, starts in zip(worlds.arrivals, worlds.starts, strict=True)
+    ]
+    rounds = np.unique(np.concatenate(heard))
+    return rounds[: np.searchsorted(rounds, begin)].astype(np.int64)
+
+
+def _stack(above: Any, below: Any) -> "Matrix":
+    if not is_sparse(above):
+        return np.concatenate([above, below])
+    from scipy.sparse import vstack  # noqa: PLC0415 - slow to import
+
+    return vstack([above, below], format="csr")  # type: ignore[no-any-return]

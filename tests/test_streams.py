@@ -1,0 +1,176 @@
+"""Files in blocks: the same numbers as the whole file gives, with only what is open in memory."""
+
+import io
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+import delaytron as dt
+from delaytron.datasets import FileStream, libsvm
+from delaytron.datasets.base import Block
+from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
+from delaytron.delays import Pareto, Uniform, WithMissing
+from delaytron.life import read_life
+from delaytron.windows import windows
+from delaytron.worlds import Setting, make_worlds
+from streams import same_bits
+
+RNG = np.random.default_rng(4)
+N = 300
+DENSE = RNG.normal(size=(N, 6))
+SPARSE = csr_array(np.where(RNG.random((N, 6)) < 0.4, DENSE, 0))
+LABELS = RNG.integers(0, 4, N)
+
+
+class Unscaled:
+    bias = False
+
+    def apply(self, X):
+        return X
+
+
+def in_blocks(X, cuts):
+    """A stream of these rows, cut at these places."""
+    ends = sorted({0, N, *cuts})
+
+    def read():
+        for begin, end in pairwise(ends):
+            yield Block(X[begin:end], LABELS[begin:end])
+
+    return FileStream(read, "rows", "rows.svm", N, 6, np.arange(4), sparse=X is SPARSE, scaling=Unscaled())
+
+
+@pytest.mark.parametrize("X", [DENSE, SPARSE])
+@pytest.mark.parametrize("learner", ["delaytron", "soba", "perceptron"])
+@settings(max_examples=20)
+@given(cuts=st.lists(st.integers(1, N - 1), max_size=8), delay=st.integers(1, 400), rounds=st.integers(1, N))
+def test_blocks_give_the_same_numbers_as_the_whole(X, learner, cuts, delay, rounds):
+    options = {"delay": WithMissing(Uniform(delay), 0.1), "rounds": rounds, "runs": 2, "seed": 3}
+    whole = dt.simulate(learner, (X, LABELS), **options)
+    assert same_bits(whole.mistakes, dt.simulate(learner, in_blocks(X, cuts), **options).mistakes)
+
+
+@pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
+@settings(max_examples=20)
+@given(cuts=st.lists(st.integers(1, N - 1), max_size=8), expire_after=st.integers(1, 60))
+def test_blocks_give_the_same_numbers_when_answers_expire_and_lie(on_expiry, cuts, expire_after):
+    life = {"expire_after": expire_after, "on_expiry": on_expiry, "noise": (0.1, 0.2)}
+    options = {"delay": Pareto(1, 0.8), "runs": 2, "gamma": [0.1, 0.3], **life}
+    whole = dt.simulate("delaytron", (SPARSE, LABELS), **options)
+    assert same_bits(whole.mistakes, dt.simulate("delaytron", in_blocks(SPARSE, cuts), **options).mistakes)
+
+
+def test_a_window_holds_its_block_and_what_is_open_and_nothing_else():
+    delays = np.where(np.arange(N) % 50 == 0, N, 3)  # a few answers come very late, or never
+    setting = Setting(N, N, dt.delays.Trace(delays), 0, "replacement")
+    worlds, longest = make_worlds([0], setting, read_life(None, None, "drop"))
+    seen = []
+    for window in windows(in_blocks(SPARSE, range(20, N, 20)), worlds, longest):
+        past = range(window.begin)
+        due = [s for s in past if window.begin <= s + delays[s] < N]
+        assert window.stream.y.size == len(due) + 20
+        shown = worlds.rows[0, [*due, *range(window.begin, window.end)]]
+        assert window.stream.y[shown].tolist() == LABELS[[*due, *range(window.begin, window.end)]].tolist()
+        seen += range(window.begin, window.end)
+    assert seen == list(range(N))
+    assert longest == 3
+
+
+def test_a_stream_shows_its_rows_once():
+    with pytest.raises(dt.InvalidInput, match="rounds must be at most 300, got 301"):
+        dt.simulate("delaytron", in_blocks(DENSE, [100]), rounds=301)
+
+
+def test_a_file_that_changes_meanwhile_is_refused():
+    stream = in_blocks(DENSE, [100])
+    fewer = FileStream(stream.read, "rows", "rows.svm", 250, 6, np.arange(4), sparse=False, scaling=Unscaled())
+    other = FileStream(stream.read, "rows", "rows.svm", N, 6, np.arange(3), sparse=False, scaling=Unscaled())
+    for changed in (fewer, other):
+        with pytest.raises(dt.InvalidInput, match=r"rows\.svm was changed while it was read"):
+            list(changed.blocks())
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(-3, 3) | st.floats(-1e6, 1e6),
+            st.dictionaries(st.integers(1, 40), st.floats(allow_nan=False, allow_infinity=False), max_size=5),
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+    size=st.integers(1, 200),
+    end=st.sampled_from(["\n", "\r\n", " \n", "\n\n", " # a comment 1:2\n"]),
+)
+def test_a_libsvm_file_is_read_to_the_last_bit_whatever_the_blocks(tmp_path_factory, rows, size, end):
+    path = tmp_path_factory.mktemp("libsvm") / "rows.svm"
+    lines = [" ".join([repr(label), *(f"{i}:{x!r}" for i, x in sorted(pairs.items()))]) for label, pairs in rows]
+    path.write_text(end.join(lines), newline="")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(libsvm, "BLOCK_BYTES", size)
+        block = read_libsvm(path)
+    pairs = [(r, i - 1, x) for r, (_, pairs) in enumerate(rows) for i, x in sorted(pairs.items())]
+    ours = block.X.tocoo()
+    assert list(zip(ours.row.tolist(), ours.col.tolist(), strict=True)) == [(r, i) for r, i, _ in pairs]
+    assert same_bits(ours.data, np.array([x for _, _, x in pairs], float))
+    assert block.labels.tolist() == [label for label, _ in rows]
+
+
+def test_a_libsvm_file_of_scikit_learn_comes_back(tmp_path):
+    dump_svmlight_file(SPARSE, LABELS, str(tmp_path / "rows.svm"), zero_based=False)
+    block = read_libsvm(tmp_path / "rows.svm")
+    theirs, labels = load_svmlight_file(io.BytesIO((tmp_path / "rows.svm").read_bytes()))
+    assert (theirs != block.X).nnz == 0
+    assert same_bits(block.labels, labels)
+
+
+FAULTS = {
+    "1 0:1": "an index must be from 1 to 2147483647, got '0:1'; indices start at 1",
+    "1 2147483648:1": "an index must be from 1 to 2147483647, got '2147483648:1'",
+    "1 " + "9" * 6000 + ":1": "an index must be from 1 to",
+    "1 2:1 2:1": "indices must rise, got 2 after 2",
+    "1 5:1 2:1": "indices must rise, got 2 after 5",
+    "one 2:1": "the label must be a finite number, got 'one'",
+    "nan 2:1": "the label must be a finite number, got 'nan'",
+    "1,2 2:1": "the label must be a finite number, got '1,2'",
+    "2:1 3:1": "the label must be a finite number, got '2:1'",
+    "1 2:x": "a feature must be INDEX:VALUE with finite numbers, got '2:x'",
+    "1 2:inf": "with finite numbers, got '2:inf'",
+    "1 2:1e999": "with finite numbers, got '2:1e999'",
+    "1 2:NaN": "with finite numbers, got '2:NaN'",
+    "1 qid:3 2:1": "with finite numbers, got 'qid:3'",
+    "1 2 3:1": "with finite numbers, got '2'",
+    "1 2:3:4 5": "with finite numbers, got '2:3:4'",
+    "1 2: 3": "with finite numbers, got '2:'",
+    "1 2 :3": "with finite numbers, got '2'",
+    "1 1.5:3": "with finite numbers, got '1.5:3'",
+    "1 -1:3": "with finite numbers, got '-1:3'",
+    "1 2:0x10": "with finite numbers, got '2:0x10'",
+    "1 2:1_0": "with finite numbers, got '2:1_0'",
+    '1 2:"3"': "with finite numbers, got '2:\"3\"'",
+    "1 2:\0": r"with finite numbers, got '2:",
+}
+
+
+@pytest.mark.parametrize("line", FAULTS)
+@pytest.mark.parametrize("size", [20, 10**6])
+def test_a_line_that_is_wrong_is_named(tmp_path, monkeypatch, line, size):
+    monkeypatch.setattr(libsvm, "BLOCK_BYTES", size)
+    path = tmp_path / "rows.svm"
+    path.write_text(f"1 1:1\n\n# nothing\n2 3:1 4:.5e1\n{line}\n1 1:1\n")
+    with pytest.raises(dt.InvalidInput) as problem:
+        list(libsvm_blocks(path))
+    assert str(problem.value).startswith(f"{path}, line 5: ")
+    assert FAULTS[line] in str(problem.value)
+
+
+@pytest.mark.parametrize("content", ["", "\n \n", "# nothing\n"])
+def test_a_libsvm_file_without_rows_is_refused(tmp_path, content):
+    (tmp_path / "rows.svm").write_text(content)
+    with pytest.raises(dt.InvalidInput, match=r"rows\.svm, line 1: there must be at least one row"):
+        read_libsvm(tmp_path / "rows.svm")
