@@ -1,0 +1,60 @@
+"""Cells of a table as text: which are missing, which are numbers, and what they are called as categories."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+MISSING = {"", "na", "n/a", "#n/a", "nan", "+nan", "-nan", "null", "inf", "+inf", "-inf"}
+Key = str | float  # of a category: by it, categories are sorted and told apart
+
+
+def is_missing(text: str) -> bool:
+    """Whether a cell says that there is nothing to say.
+
+    Examples
+    --------
+    >>> is_missing("NaN"), is_missing("none")
+    (True, False)
+    """
+    return text.lower() in MISSING
+
+
+def number_in(text: str) -> float | None:
+    """Return the finite number that a text is, exactly if it is a whole one; None if it is none.
+
+    Examples
+    --------
+    >>> number_in("17"), number_in("-2.5e3"), number_in("1_000"), number_in("inf")
+    (17, -2500.0, None, None)
+    """
+    for kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            continue
+        return value if isfinite(value) and "_" not in text else None
+    return None
+
+
+def keys(texts: Sequence[str]) -> Sequence[Key]:
+    """Return cells as what they stand for: numbers if all are numbers, so that 2 comes before 10; else as they are.
+
+    Examples
+    --------
+    >>> keys(["10", "2.0"]), keys(["10", "ten"])
+    ([10, 2.0], ['10', 'ten'])
+    """
+    numbers = [number_in(text) for text in texts]
+    exact = [number for number in numbers if number is not None]
+    return exact if len(exact) == len(texts) else texts
+
+
+def as_text(column: Any) -> Any:
+    """Return the cells of an Arrow column as text without spaces around it."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+    from pyarrow import compute  # noqa: PLC0415
+
+    if pa.types.is_dictionary(column.type):  # by hand: pyarrow cannot look up in the dictionaries of polars
+        chunks = [as_text(chunk.dictionary).take(chunk.indices) for chunk in column.chunks]
+        return pa.chunked_array(chunks, pa.large_string())
+    return compute.utf8_trim_whitespace(column.cast(pa.large_string()))

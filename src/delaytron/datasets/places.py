@@ -1,0 +1,54 @@
+"""Where in a delimited text file something stands: read slowly and exactly, once something is known to be wrong."""
+
+import csv
+from collections.abc import Iterator
+from io import TextIOWrapper
+from pathlib import Path
+
+from delaytron.datasets.compressed import open_binary, reading
+from delaytron.errors import InvalidInput
+
+
+def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Go through the rows of a file, each with the number of the line on which it begins; blank lines are no rows."""
+    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
+    begin = 1
+    with reading(path):
+        while True:
+            try:
+                cells = next(reader, None)
+            except csv.Error as problem:
+                raise InvalidInput(f"{path}, line {begin}: {_fault(problem)}") from None
+            if cells is None:
+                return
+            if cells:
+                yield begin, cells
+            begin = reader.line_num + 1
+
+
+def line_of(path: Path, delimiter: str, number: int) -> int:
+    """Return the line on which a row begins; row 0 is the first of the file, header or not."""
+    return next(line for i, (line, _) in enumerate(records(path, delimiter)) if i == number)
+
+
+def refuse_ragged(path: Path, delimiter: str, n_columns: int) -> None:
+    """Refuse a file that is no table of so many columns; say which line is the first to be wrong."""
+    for line, cells in records(path, delimiter):
+        if len(cells) != n_columns:
+            raise InvalidInput(
+                f"{path}, line {line}: must have {n_columns} cells like the first line, got {len(cells)}"
+            )
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Go through the lines with their ends, as the csv module wants them."""
+    with TextIOWrapper(open_binary(path), "utf-8-sig", errors="surrogateescape", newline="") as file:
+        for number, line in enumerate(file, start=1):
+            if any("\udc80" <= letter <= "\udcff" for letter in line):  # bytes that are no UTF-8
+                raise InvalidInput(f"{path}, line {number}: must be text in UTF-8; save the file as such")
+            yield line
+
+
+def _fault(problem: csv.Error) -> str:
+    unclosed = "unexpected end of data" in str(problem) or "field limit" in str(problem)
+    return "a quote is opened and never closed" if unclosed else f"a quoted cell is not as it should be: {problem}"
