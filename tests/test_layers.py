@@ -36,8 +36,10 @@ LAYERS = [
         "learners.exp3",
     },
     {"learners.exact_pa", "learners.bold"},  # of parts of others
+    {"datasets.cards"},
     {"learners", "delays", "datasets.base", "datasets.catalogue"},
     {"datasets.synthetic", "datasets.bundled", "datasets.downloads", "datasets.compressed", "datasets.scaling"},
+    {"datasets.named"},
     {"datasets.images", "datasets.uci", "datasets.text", "datasets.columns", "datasets.libsvm", "datasets.places"},
     {"datasets.delimited", "datasets.arrow"},
     {"datasets.files"},

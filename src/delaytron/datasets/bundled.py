@@ -3,6 +3,7 @@
 import numpy as np
 
 from delaytron.datasets.base import Dataset
+from delaytron.datasets.catalogue import CARDS
 
 
 def digits() -> Dataset:
@@ -16,4 +17,5 @@ def digits() -> Dataset:
     from sklearn.datasets import load_digits  # noqa: PLC0415 - `import delaytron` does not pay for scikit-learn
 
     X, y = load_digits(return_X_y=True)
-    return Dataset(X, np.asarray(y), "digits", tuple("0123456789"))
+    card = CARDS["digits"]
+    return Dataset(X, np.asarray(y), "digits", card.class_names, feature_names=card.feature_names, **card.provenance)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from delaytron.checks import choice, flag, number, whole
 from delaytron.datasets.base import Dataset
+from delaytron.datasets.catalogue import CARDS
 from delaytron.errors import InvalidInput
 from delaytron.rng import stream
 
@@ -53,7 +54,8 @@ def synsep(n_samples: int = 100_000, seed: int = 0, normalize: bool = False) -> 
         lengths = np.diff(X.indptr)
         X.data /= np.repeat(np.sqrt(lengths), lengths)
         scale = np.sqrt(LONGEST)  # the longest document has the smallest values
-    return Dataset(X, y, "synsep", CLASS_NAMES, certificate=scale * words / margin(words))
+    certificate = scale * words / margin(words)
+    return Dataset(X, y, "synsep", CLASS_NAMES, certificate, **CARDS["synsep"].provenance)
 
 
 def synnonsep(
@@ -80,7 +82,7 @@ def synnonsep(
     others = (clean.y + 1 + _floor(which, N_CLASSES - 1)) % N_CLASSES
     replaced = others if flip == "other" else _floor(which, N_CLASSES)
     y = np.where(chance < noise, replaced, clean.y)
-    return Dataset(clean.X, y, "synnonsep", CLASS_NAMES, clean.certificate)
+    return Dataset(clean.X, y, "synnonsep", CLASS_NAMES, clean.certificate, **CARDS["synnonsep"].provenance)
 
 
 def draw_class_words(rng: np.random.Generator) -> Words:
