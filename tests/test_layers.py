@@ -39,16 +39,17 @@ LAYERS = [
     {"datasets.cards"},
     {"learners", "delays", "datasets.base", "datasets.catalogue"},
     {"datasets.synthetic", "datasets.bundled", "datasets.downloads", "datasets.compressed", "datasets.scaling"},
+    {"datasets.cells", "datasets.headers"},
     {"datasets.named"},
     {"datasets.images", "datasets.uci", "datasets.text", "datasets.columns", "datasets.libsvm", "datasets.places"},
-    {"datasets.delimited", "datasets.arrow"},
+    {"datasets.delimited", "datasets.arrow", "datasets.npz"},
     {"datasets.files"},
     {"datasets.streams"},
     {"datasets", "worlds", "results", "delay_summary", "features.network"},
     {"windows", "features.vgg16", "features.cnn", "features.cifar"},
     {"batches"},
-    {"plots", "replay", "simulate", "features.build", "delay_plots", "dataset_plots"},
-    {"features"},
+    {"plots", "replay", "simulate", "features.build"},
+    {"features", "delay_plots", "dataset_plots"},
     {"comparisons"},
     {"compare"},
     {"", "tables"},
@@ -58,7 +59,10 @@ LAYERS = [
     {"__main__"},
 ]
 FLOOR = {name: i for i, layer in enumerate(LAYERS) for name in layer}
-UPWARD = {("learners.base", "learners.files"), ("learners.files", "learners"), ("results", "plots")}  # inside functions
+UPWARD = {  # inside functions
+    *{("learners.base", "learners.files"), ("learners.files", "learners"), ("results", "plots")},
+    *{("datasets.base", "datasets.files"), ("datasets.base", "datasets.arrow")},
+}
 
 
 def modules():

@@ -43,10 +43,11 @@ def plot_curves(results: Sequence[Result], path: str | Path) -> None:
     figure.set_figheight(height + 0.2 * -(-sum(1 + label.count("\n") for label in lines) // columns))
     figure.legend(lines.values(), lines, loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
     figure.suptitle(f"{results[0].dataset}: error so far against rounds")
-    _save(figure, path)
+    save_picture(figure, path)
 
 
-def _save(figure: Any, path: str | Path) -> None:
+def save_picture(figure: Any, path: str | Path) -> None:
+    """Write a figure in the form that the ending of the path asks for."""
     try:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as problem:
@@ -113,7 +114,7 @@ def plot_comparison(comparison: "Comparison", path: str | Path) -> None:
     _dress_comparison(panel, comparison, low, high)
     notes = [f"{mark} {remark}" for remark, mark in marks.items()]
     figure.supxlabel("\n".join(notes), fontsize=8, x=0.02, ha="left", linespacing=1.4)
-    _save(figure, path)
+    save_picture(figure, path)
 
 
 def spread(wanted: Sequence[float], gap: float) -> list[float]:
