@@ -1,13 +1,17 @@
-"""Data sets by name, and any (X, y) as a data set."""
+"""Data sets by name, the user's own files and frames, and any (X, y) as a data set."""
 
 import inspect
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from delaytron.checks import choice
-from delaytron.datasets.base import Dataset, as_dataset
+from delaytron.datasets.base import Dataset, as_dataset, is_frame
 from delaytron.datasets.bundled import digits
+from delaytron.datasets.files import ENDINGS, load_file, load_frame
 from delaytron.datasets.images import cifar10, fashion_mnist, optdigits, usps
+from delaytron.datasets.scaling import Scaling, rescale
 from delaytron.datasets.streams import FileStream
 from delaytron.datasets.synthetic import synnonsep, synsep
 from delaytron.datasets.text import news20
@@ -29,23 +33,44 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "news20": news20,
 }
 
+FILE = f"a file that is there ({', '.join(ENDINGS)})"
 
-def load(name: str, **options: Any) -> Dataset:
-    """Make or read the data set called `name`.
+
+def load(source: Any, *, scale: str | None = None, bias: bool = False, **options: Any) -> Dataset:
+    """Make or read a data set: one with a name, a file, or a frame of pandas or polars.
+
+    Parameters
+    ----------
+    source : str, Path or frame
+        A name in `DATASETS`; else a file of CSV, TSV, Parquet, Feather, NPZ or LIBSVM; else a table of columns.
+    scale : {"unit", "standard"}, optional
+        Every row to norm 1; or every column to mean 0 and standard deviation 1, where X is sparse without moving it.
+    bias : bool
+        Append a column of ones, after scaling.
+    **options
+        Of the named data set; of a file or frame `label`, `categorical`, `format`, see `files.load_file`.
 
     Examples
     --------
-    >>> load("synsep", n_samples=1000, seed=7)
-    Dataset('synsep', 1000 rows, 400 features, 9 classes, sparse)
+    >>> load("synsep", n_samples=1000, seed=7, scale="unit", bias=True)
+    Dataset('synsep', 1000 rows, 401 features, 9 classes, sparse)
     """
-    return _load_named(name, options)
-
-
-def _load_named(name: str, options: dict[str, Any]) -> Dataset:
-    make = DATASETS[choice("data set", name, DATASETS)]
+    scaling = Scaling(scale, bias)
+    what, make = _maker(source)
     known = inspect.signature(make).parameters
     for option in options:
         if option not in known:
             takes = f"the options {', '.join(known)}" if known else "no options"
-            raise InvalidInput(f"data set {name} takes {takes}; got {option!r}")
-    return make(**options)
+            raise InvalidInput(f"{what} takes {takes}; got {option!r}")
+    return rescale(make(**options), scaling)
+
+
+def _maker(source: Any) -> tuple[str, Callable[..., Dataset]]:
+    """Return what is to be loaded, in words, and how."""
+    if is_frame(source):
+        return "a frame", partial(load_frame, source)
+    place = str(source) if isinstance(source, Path) else source
+    if isinstance(place, str) and place not in DATASETS and Path(place).expanduser().exists():
+        return f"file {place}", partial(load_file, place)
+    name = choice("data set", place, [*DATASETS, FILE])
+    return f"data set {name}", DATASETS[name]

@@ -45,11 +45,6 @@ def read_features(frame: Any) -> Block:
     return _only(plan_columns(_frame_source(frame), None))
 
 
-def is_frame(data: object) -> bool:
-    """Whether this is a table of columns; finds out without importing anything."""
-    return hasattr(data, "__arrow_c_stream__")
-
-
 def _plan(source: Source, label: Column | None, categorical: Columns) -> Plan:
     return plan_columns(source, find_label(source.name, list(source.types), label), categorical)
 

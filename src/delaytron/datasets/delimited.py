@@ -26,11 +26,7 @@ class Layout(NamedTuple):
     delimiter: str
     line: int
     cells: list[str]
-
-    @property
-    def has_header(self) -> bool:
-        """Whether the first row names the columns: none of its cells is a number."""
-        return all(number_in(cell) is None for cell in self.cells)
+    has_header: bool
 
     @property
     def names(self) -> list[str]:
@@ -59,11 +55,11 @@ def read_delimited(
 
 
 def find_layout(path: Path, delimiters: str) -> Layout:
-    """Look at the first row of a file."""
+    """Look at the first row of a file: it names the columns if none of its cells is a number."""
     for delimiter in delimiters:
         line, cells = next(records(path, delimiter), (1, []))
         if len(cells) > 1:
-            return Layout(path, delimiter, line, cells)
+            return Layout(path, delimiter, line, cells, all(number_in(cell) is None for cell in cells))
     signs = " or ".join(map(repr, delimiters))
     got = f"only {cells[0][:40]!r}" if cells else "an empty file"
     raise InvalidInput(f"{path}, line {line}: must have at least two columns, divided by {signs}; got {got}")

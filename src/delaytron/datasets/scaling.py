@@ -90,18 +90,17 @@ class Scaling:
         return moved
 
 
-def rescale(data: Dataset, scale: str | None = None, bias: bool = False) -> Dataset:
-    """Return a data set scaled as `Scaling` says, the column of ones named "bias".
+def rescale(data: Dataset, scaling: Scaling) -> Dataset:
+    """Return a data set scaled, the column of ones named "bias" if the others have names.
 
     Examples
     --------
     >>> data = Dataset(np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([0, 1]), "tiny", ("no", "yes"), None, ("a", "b"))
-    >>> scaled = rescale(data, "unit", bias=True)
+    >>> scaled = rescale(data, Scaling("unit", bias=True))
     >>> scaled.X, scaled.feature_names
     (array([[0.6, 0.8, 1. ],
            [0. , 0. , 1. ]]), ('a', 'b', 'bias'))
     """
-    scaling = Scaling(scale, bias)
     if scaling.kind is None and not scaling.bias:
         return data
     scaling.see(data.X)
