@@ -4,14 +4,16 @@ import io
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
+from pyarrow.parquet import write_table
+from scipy.sparse import csr_array, issparse, vstack
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import delaytron as dt
-from delaytron.datasets import FileStream, libsvm
+from delaytron.datasets import FileStream, arrow, libsvm
 from delaytron.datasets.base import Block
 from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
 from delaytron.delays import Pareto, Uniform, WithMissing
@@ -174,3 +176,46 @@ def test_a_libsvm_file_without_rows_is_refused(tmp_path, content):
     (tmp_path / "rows.svm").write_text(content)
     with pytest.raises(dt.InvalidInput, match=r"rows\.svm, line 1: there must be at least one row"):
         read_libsvm(tmp_path / "rows.svm")
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The same rows as a LIBSVM and as a Parquet file."""
+    libsvm_file, parquet = tmp_path / "rows.svm", tmp_path / "rows.parquet"
+    dump_svmlight_file(SPARSE, LABELS * 10 - 5, str(libsvm_file), zero_based=False)
+    columns = {f"x{j}": DENSE[:, j] for j in range(6)} | {"city": np.array(["Bern", "Rome", "Oslo"])[LABELS % 3]}
+    write_table(pa.table(columns | {"label": np.array(["a", "b", "c", "d"])[LABELS]}), parquet, row_group_size=70)
+    return libsvm_file, parquet
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("options", [{}, {"scale": "unit", "bias": True}, {"scale": "standard", "bias": True}])
+def test_a_file_in_blocks_is_the_file_as_a_whole(files, which, options, monkeypatch):
+    monkeypatch.setattr(libsvm, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(arrow, "BLOCK_BYTES", 2000)
+    stream, whole = dt.datasets.stream(files[which], **options), dt.datasets.load(files[which], **options)
+    assert (stream.n_rows, stream.n_features, stream.n_classes) == (N, whole.n_features, 4)
+    assert (stream.class_names, stream.feature_names) == (whole.class_names, whole.feature_names)
+    blocks = list(stream.blocks())
+    assert len(blocks) > 5
+    assert np.concatenate([y for _, y in blocks]).tolist() == whole.y.tolist()
+    assert stream.sparse == whole.sparse == all(issparse(X) for X, _ in blocks)
+    rows = vstack([X for X, _ in blocks]).toarray() if stream.sparse else np.concatenate([X for X, _ in blocks])
+    np.testing.assert_allclose(rows, whole.X.toarray() if whole.sparse else whole.X, rtol=0, atol=1e-12)
+    if options.get("scale") != "standard":
+        played = [dt.simulate("delaytron", data, delay=30, runs=2, gamma=0.1).mistakes for data in (stream, whole)]
+        assert same_bits(*played)
+
+
+def test_only_parquet_and_libsvm_are_read_in_blocks(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
+    with pytest.raises(
+        dt.InvalidInput, match=r"only Parquet and LIBSVM files can be read in blocks, got csv"
+    ):
+        dt.datasets.stream(tmp_path / "rows.csv")
+
+
+def test_a_stream_with_one_class_is_refused(tmp_path):
+    (tmp_path / "rows.svm").write_text("1 1:1\n1 2:1\n")
+    with pytest.raises(dt.InvalidInput, match=r"rows\.svm: there must be at least two classes, got only '1"):
+        dt.datasets.stream(tmp_path / "rows.svm")

@@ -12,13 +12,13 @@ from delaytron.datasets.bundled import digits
 from delaytron.datasets.files import ENDINGS, load_file, load_frame
 from delaytron.datasets.images import cifar10, fashion_mnist, optdigits, usps
 from delaytron.datasets.scaling import Scaling, rescale
-from delaytron.datasets.streams import FileStream
+from delaytron.datasets.streams import FileStream, stream
 from delaytron.datasets.synthetic import synnonsep, synsep
 from delaytron.datasets.text import news20
 from delaytron.datasets.uci import abalone, ecoli
 from delaytron.errors import InvalidInput
 
-__all__ = ["DATASETS", "Dataset", "FileStream", "as_dataset", "load"]
+__all__ = ["DATASETS", "Dataset", "FileStream", "as_dataset", "load", "stream"]
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "cifar10": cifar10,

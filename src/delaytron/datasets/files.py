@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from delaytron.checks import choice
 from delaytron.datasets.arrow import open_parquet, read_feather, read_frame, read_parquet
@@ -15,6 +15,7 @@ from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
 from delaytron.datasets.npz import read_npz
 from delaytron.errors import InvalidInput
 
+Classes = TypeVar("Classes", bound=Any)
 READERS: dict[str, Callable[..., Block]] = {
     "csv": read_delimited,
     "tsv": partial(read_delimited, delimiters="\t"),
@@ -142,9 +143,15 @@ def _options(path: Path, kind: str, label: Column | None, categorical: Columns) 
 
 def _with_classes(block: Block, name: str, source: str) -> Dataset:
     y, class_names = encode_present(block.labels)
-    if len(class_names) < 2:
-        raise InvalidInput(f"{source}: there must be at least two classes, got only {class_names[0]!r}")
+    check_several(source, class_names)
     try:
         return Dataset(block.X, y, name, class_names, feature_names=block.feature_names, source=source)
     except InvalidInput as problem:
         raise InvalidInput(f"{source}: {problem}") from None
+
+
+def check_several(source: str, classes: Classes) -> Classes:
+    """Refuse a file in which there is nothing to choose."""
+    if len(classes) < 2:
+        raise InvalidInput(f"{source}: there must be at least two classes, got only {str(classes[0])!r}")
+    return classes

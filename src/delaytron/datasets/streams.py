@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.datasets.base import Block, class_name
+from delaytron.datasets.files import check_several, file_name, open_blocks
+from delaytron.datasets.headers import Column, Columns
 from delaytron.datasets.libsvm import widen
+from delaytron.datasets.scaling import Scaling
 from delaytron.errors import InvalidInput
+from delaytron.matrices import is_sparse
 from delaytron.records import Ints
 
 if TYPE_CHECKING:
-    from delaytron.datasets.scaling import Scaling
     from delaytron.matrices import Matrix
 
 
@@ -36,7 +40,7 @@ class FileStream:
     n_features: int
     values: NDArray[Any]
     sparse: bool
-    scaling: "Scaling"
+    scaling: Scaling
     feature_names: tuple[str, ...] = ()
 
     @property
@@ -67,3 +71,50 @@ class FileStream:
     def __repr__(self) -> str:
         sizes = f"{self.n_rows} rows, {self.n_features} features, {self.n_classes} classes"
         return f"FileStream({self.name!r}, {sizes}, {'sparse' if self.sparse else 'dense'})"
+
+
+def stream(
+    path: str | Path,
+    label: Column | None = None,
+    categorical: Columns = (),
+    scale: str | None = None,
+    bias: bool = False,
+    format: str | None = None,
+) -> FileStream:
+    r"""Open a Parquet or LIBSVM file of any size for `simulate`, which then holds only a part of it in memory.
+
+    The file is read through once here, to find its classes and to check every row of it.
+
+    Parameters
+    ----------
+    label, categorical, scale, bias, format
+        As for `load`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "clicks.svm")
+    ...     _ = file.write_text("1 3:0.5 7:2\n4 1:1\n1 7:3\n")
+    ...     stream(file)
+    FileStream('clicks', 3 rows, 7 features, 2 classes, sparse)
+    """
+    scaling = Scaling(scale, bias)
+    place = Path(path).expanduser()
+    read = open_blocks(place, label, categorical, format)
+    n_rows, n_features, found = 0, 0, []
+    for block in read():
+        scaling.see(block.X)
+        n_rows, n_features = n_rows + len(block.labels), max(n_features, block.X.shape[1])
+        found.append(np.unique(block.labels))
+    return FileStream(
+        read=read,
+        name=file_name(place),
+        source=str(path),
+        n_rows=n_rows,
+        n_features=n_features + scaling.bias,
+        values=check_several(str(path), np.unique(np.concatenate(found))),
+        sparse=is_sparse(block.X),
+        scaling=scaling,
+        feature_names=(*block.feature_names, "bias") if block.feature_names and bias else block.feature_names,
+    )
