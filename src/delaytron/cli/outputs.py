@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import Console, RenderableType
 
 from delaytron import tables
-from delaytron.errors import InvalidInput
 from delaytron.batches import Progress
+from delaytron.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +30,7 @@ class Outcome(Protocol):
         """Draw it."""
 
 
-def show(document: Any, table: Table, json: bool) -> None:
+def show(document: Any, table: RenderableType, json: bool) -> None:
     """Print one JSON document or a table."""
     if json:
         typer.echo(tables.as_json(document))
@@ -78,7 +77,7 @@ def write(files: Sequence[tuple[str, Path]], outcome: Outcome, document: Any, js
 
 
 @contextmanager
-def progress_bar(total: int) -> Iterator[Progress | None]:
+def progress_bar(total: int, unit: str = "rounds", at_first: str = "compiling") -> Iterator[Progress | None]:
     """Show a bar on stderr while the block runs, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -87,9 +86,9 @@ def progress_bar(total: int) -> Iterator[Progress | None]:
 
     class Speed(progress.ProgressColumn):
         def render(self, task: progress.Task) -> str:
-            return f"{tables.compact(task.speed)} rounds/s" if task.speed else "compiling"
+            return f"{tables.compact(task.speed)} {unit}/s" if task.speed else at_first
 
     columns = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeRemainingColumn(), Speed())
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda rounds: bar.advance(task, rounds)
+        yield lambda count: bar.advance(task, count)
