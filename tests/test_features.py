@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from delaytron.datasets.catalogue import CARDS
 from delaytron.datasets.images import read_idx
 from delaytron.errors import InvalidInput
-from delaytron.features import build_cifar10, build_fashion_mnist, cnn, vgg16
+from delaytron.features import N_IMAGES, build, build_cifar10, build_fashion_mnist, cnn, inputs, vgg16
+from delaytron.features.build import INPUTS
 from delaytron.features.cifar import read_archive
 from delaytron.features.network import Images
 
@@ -234,8 +236,9 @@ def test_built_cifar10_features_look_like_the_copy_everybody_uses(tmp_path, weig
     assert_array_equal(np.append(built["y_train"], built["y_test"]), labels)
 
 
-def test_features_that_are_not_finite_leave_the_old_file_alone(torch, tmp_path):
-    broken = random_weights() | {"features.28.bias": np.full(512, np.nan, np.float32)}
+@pytest.mark.parametrize("bad", [np.nan, 1e5], ids=["nan", "too large for 16 bits"])
+def test_features_that_are_not_finite_leave_the_old_file_alone(torch, tmp_path, bad):
+    broken = random_weights() | {"features.28.bias": np.full(512, bad, np.float32)}
     weights, target = write_weights(torch, tmp_path / "w.pth", broken), tmp_path / "old.npz"
     target.write_text("old")
     archive = write_archive(tmp_path / "c.tar.gz", cifar_files(n=1)[0])
@@ -308,6 +311,7 @@ def test_built_fashion_mnist_features_look_like_the_copy_everybody_uses(tmp_path
     accuracy = build_fashion_mnist(write_idx(tmp_path, images), target, seed=1, epochs=2, progress=done.append)
     assert kinds(target) == kinds(DATA / "fashion_mnist" / "cnn_features.npz")
     assert sum(done) == cnn.n_images(150, 20, epochs=2) == 470
+    assert N_IMAGES["fashion_mnist"] == cnn.n_images(60_000, 10_000)
     built = np.load(target)
     assert_array_equal(built["y_train"], images.y_train)
     scores = built["X_test"].astype(float) @ built["W_head"].T + built["b_head"]
@@ -315,6 +319,23 @@ def test_built_fashion_mnist_features_look_like_the_copy_everybody_uses(tmp_path
     first = target.read_bytes()
     build_fashion_mnist(write_idx(tmp_path, images), target, seed=1, epochs=2)
     assert target.read_bytes() == first
+
+
+def test_a_build_finds_its_images_and_puts_the_features_where_load_looks(monkeypatch, tmp_path, weights_file):
+    monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
+    for name in INPUTS:
+        (tmp_path / name).mkdir()
+    write_archive(tmp_path / "cifar10" / "cifar-10-binary.tar.gz", cifar_files(n=1)[0])
+    (tmp_path / "cifar10" / "vgg16-397923af.pth").symlink_to(weights_file)
+    files = write_idx(tmp_path / "fashion_mnist", made_up())
+    assert inputs("fashion_mnist") == files
+    for name, card in ((name, CARDS[name]) for name in INPUTS):
+        target = build(name, tmp_path / "new", seed=2)
+        assert target == tmp_path / "new" / card.files["train"][0].path
+        assert np.load(target)["X_test"].shape[1] == card.n_features
+        assert card.files["test"] == card.files["train"]
+    with pytest.raises(InvalidInput, match="data set to build must be one of cifar10, fashion_mnist; got 'usps'"):
+        build("usps", tmp_path)
 
 
 def test_images_and_labels_that_do_not_match_are_refused(tmp_path):
@@ -334,11 +355,12 @@ def test_images_and_labels_that_do_not_match_are_refused(tmp_path):
 
 def test_without_pytorch_one_line_says_what_to_install(monkeypatch, tmp_path, weights_file):
     monkeypatch.setitem(sys.modules, "torch", None)
-    for build in (
+    for attempt in (
         lambda: build_cifar10(tmp_path / "none.tar.gz", weights_file, tmp_path / "x.npz"),
         lambda: build_fashion_mnist([tmp_path / name for name in IDX], tmp_path / "x.npz"),
+        lambda: inputs("cifar10"),
     ):
         with pytest.raises(
             InvalidInput, match=r"^building features needs PyTorch: pip install 'delaytron\[features\]'$"
         ):
-            build()
+            attempt()

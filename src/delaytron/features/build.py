@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from delaytron.checks import choice
+from delaytron.datasets.catalogue import CARDS, CIFAR10_IMAGES, FASHION_PIXELS, VGG16_WEIGHTS
+from delaytron.datasets.downloads import fetch
 from delaytron.datasets.images import read_idx
 from delaytron.errors import InvalidInput
 from delaytron.features import cnn, vgg16
@@ -14,7 +17,39 @@ from delaytron.features.cifar import read_archive
 from delaytron.features.network import Images, Progress, import_torch
 from delaytron.learners.files import replace_file
 
-N_IMAGES = {"cifar10": 60_000, "fashion_mnist": cnn.n_images(60_000, 10_000)}  # what `progress` will have been told
+N_IMAGES = {"cifar10": 60_000, "fashion_mnist": cnn.n_images(60_000, 10_000)}  # what `progress` is told, in all
+INPUTS = {
+    "cifar10": (CIFAR10_IMAGES, VGG16_WEIGHTS),
+    "fashion_mnist": (*FASHION_PIXELS.files["train"], *FASHION_PIXELS.files["test"]),
+}
+
+
+def inputs(name: str) -> list[Path]:
+    """Return the files that the features of a data set are made of, after downloads if need be."""
+    import_torch()  # nothing is downloaded in vain
+    return [fetch(file) for file in INPUTS[choice("data set to build", name, INPUTS)]]
+
+
+def build(name: str, folder: Path, seed: int = 0, progress: Progress | None = None) -> Path:
+    """Make the features of a data set and return the file, which lies where `load` looks for it in a data folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The data folder: what `DELAYTRON_DATA` names, or the cache.
+    seed : int
+        Of the training; VGG-16 is not trained here.
+    progress : callable, optional
+        Is told the number of images just done; `N_IMAGES` has their sum.
+    """
+    files = inputs(name)
+    target = folder / CARDS[name].files["train"][0].path
+    if name == "cifar10":
+        images, weights = files
+        build_cifar10(images, weights, target, progress)
+    else:
+        build_fashion_mnist(files, target, seed, progress=progress)
+    return target
 
 
 def build_cifar10(images: Path, weights: Path, target: Path, progress: Progress | None = None) -> None:
@@ -69,6 +104,6 @@ def _write(target: Path, arrays: dict[str, NDArray[np.generic]]) -> None:
         if not np.isfinite(values).all():
             raise InvalidInput(f"{name} of {target} would not be finite: the weights of the network are no good")
     content = BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **arrays)
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]  # NumPy 2.2 has a flag among the names
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, content.getvalue())

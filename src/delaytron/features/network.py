@@ -62,7 +62,7 @@ def outputs(
     torch = import_torch()
     parts = []
     network.eval()
-    with torch.inference_mode():
+    with torch.inference_mode(), np.errstate(over="ignore"):  # who writes them refuses what is not finite
         for start in range(0, len(images), BATCH):
             batch = prepare(images[start : start + BATCH])
             parts.append(network(batch).flatten(1).numpy().astype(np.float16))
