@@ -19,7 +19,7 @@ from delaytron.errors import InvalidInput
 from delaytron.matrices import is_sparse
 from delaytron.records import Array, Bytes, Ints
 
-BLOCK_BYTES = 8 * 2**20
+BLOCK_BYTES = 2 * 2**20  # of text; parsing takes some ten times as much for a moment
 LARGEST = 2**31 - 1  # of the indices: those of a CSR matrix have 32 bits
 COLON, NEWLINE, SPACE = b":\n "
 ONE_A_LINE = bytes.maketrans(b": \t\r", b"\n\n\n\n")
