@@ -1,7 +1,7 @@
-"""`delaytron learners` and `delaytron datasets`: the registries, a row each."""
+"""`delaytron learners`: the registry, a row each."""
 
 from collections.abc import Sequence
-from inspect import getdoc, signature
+from inspect import getdoc
 from typing import Any
 
 from rich.markup import escape
@@ -9,7 +9,6 @@ from rich.table import Table
 
 from delaytron.cli.options import Json
 from delaytron.cli.outputs import show
-from delaytron.datasets import DATASETS
 from delaytron.learners import LEARNERS
 from delaytron.learners.common import own_parameters
 from delaytron.tables import Row, new_table
@@ -18,12 +17,6 @@ from delaytron.tables import Row, new_table
 def learners(json: Json = False) -> None:
     """List the learners with their parameters, and what feedback tells them."""
     rows = learner_rows()
-    show(rows, registry_table(rows), json)
-
-
-def datasets(json: Json = False) -> None:
-    """List the data sets with their options."""
-    rows = dataset_rows()
     show(rows, registry_table(rows), json)
 
 
@@ -41,13 +34,6 @@ def learner_rows() -> list[Row]:
     ]
 
 
-def dataset_rows() -> list[Row]:
-    """Return the registry of data sets, a row each."""
-    return [
-        {"name": name, "options": _defaults(make), "description": _summary(make)} for name, make in DATASETS.items()
-    ]
-
-
 def registry_table(rows: Sequence[Row]) -> Table:
     """Return rows as a table, a column per key; the class stands below the name."""
     table = new_table(*(key for key in rows[0] if key != "class"))
@@ -62,10 +48,6 @@ def registry_table(rows: Sequence[Row]) -> Table:
 
 def _lines(values: dict[str, Any]) -> str:
     return "\n".join(f"{name}={value}" for name, value in values.items()) or "-"
-
-
-def _defaults(function: Any) -> dict[str, Any]:
-    return {name: parameter.default for name, parameter in signature(function).parameters.items()}
 
 
 def _summary(thing: Any) -> str:

@@ -38,7 +38,7 @@ NEWS20_ARCHIVE = File(
 NEWS20_COUNTS = File("news20/news20_counts_csr.npz")
 
 FASHION_MNIST = Card(
-    title="Photographs of clothes: the last hidden layer of a four-layer CNN, or 28 x 28 pixels from 0 to 255.",
+    title="Photographs of ten kinds of clothes, by a small CNN or in pixels.",
     class_names=(
         *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
         *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
@@ -71,7 +71,7 @@ FASHION_PIXELS = FASHION_MNIST._replace(
     image=(28, 28),
 )
 OPTDIGITS = Card(
-    title="Handwritten digits: 5620 images of 8 x 8 pixels from 0 to 16.",
+    title="Handwritten digits: 8 x 8 pixels from 0 to 16.",
     class_names=tuple("0123456789"),
     counts={
         "train": (376, 389, 380, 389, 387, 376, 377, 387, 380, 382),
@@ -111,7 +111,7 @@ SYNSEP = Card(
 
 CARDS = {
     "cifar10": Card(
-        title="Photographs of ten kinds of things: VGG-16's features of 60,000 images after its last pooling.",
+        title="Photographs of ten kinds of things, by features of VGG-16.",
         class_names=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
         counts={"train": (5000,) * 10, "test": (1000,) * 10},
         n_features=512,
@@ -144,7 +144,7 @@ CARDS = {
         image=(16, 16),
     ),
     "digits": OPTDIGITS._replace(
-        title="Handwritten digits: 1797 images of 8 x 8 pixels from 0 to 16, the test part of optdigits.",
+        title="Handwritten digits: the test part of optdigits.",
         counts={"all": OPTDIGITS.counts["test"]},
         nonzeros=0.511,
         origin="made",
@@ -152,7 +152,7 @@ CARDS = {
     ),
     "optdigits": OPTDIGITS,
     "abalone": Card(
-        title="The age of shells by their rings, from sex (one column each), sizes and weights.",
+        title="Shells: guess the rings, hence the age, from sex and sizes.",
         class_names=(*map(str, range(1, 28)), "29"),
         counts={
             "all": (
@@ -173,12 +173,12 @@ CARDS = {
             )
         },
         feature_names=(
-            *("sex F", "sex I", "sex M", "length", "diameter", "height"),
+            *("sex=F", "sex=I", "sex=M", "length", "diameter", "height"),
             *("whole weight", "shucked weight", "viscera weight", "shell weight"),
         ),
     ),
     "ecoli": Card(
-        title="Where in the cell a protein of E. coli belongs, from seven measures of its sequence.",
+        title="Proteins of E. coli: guess the place in the cell.",
         class_names=("cp", "im", "imL", "imS", "imU", "om", "omL", "pp"),
         counts={"all": (143, 77, 2, 2, 35, 20, 5, 52)},
         n_features=7,
@@ -194,11 +194,11 @@ CARDS = {
     ),
     "synsep": SYNSEP,
     "synnonsep": SYNSEP._replace(
-        title="The documents of synsep, a twentieth of them under a wrong topic.",
+        title="The documents of synsep, one in twenty under a wrong topic.",
         counts={"all": (11213, 11076, 11045, 11223, 11062, 11271, 10975, 11088, 11047)},
     ),
     "news20": Card(
-        title="Messages to twenty newsgroups, by date: how often each has each of 31,121 words.",
+        title="Messages to twenty newsgroups: how often each has each word.",
         class_names=(
             *("alt.atheism", "comp.graphics", "comp.os.ms-windows.misc", "comp.sys.ibm.pc.hardware"),
             *("comp.sys.mac.hardware", "comp.windows.x", "misc.forsale", "rec.autos", "rec.motorcycles"),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 from zipfile import BadZipFile
 
 import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from delaytron.matrices import Matrix
 
 Reader = Callable[..., Block]  # of a part's name and the paths of its files; labels are class numbers
-UNREADABLE = (*BROKEN, BadZipFile, KeyError, ValueError)
+UNREADABLE = (*BROKEN, BadZipFile, KeyError, ValueError, UserWarning)
 
 
 def assemble(name: str, card: Card, read: Reader, part: str = "all") -> Dataset:
@@ -58,7 +59,9 @@ def _better(file: File) -> str:
 def _plain_errors() -> Iterator[None]:
     """Turn whatever a damaged file leads to into one kind of error."""
     try:
-        yield
+        with catch_warnings():
+            simplefilter("error", UserWarning)  # how NumPy tells of an empty file
+            yield
     except UNREADABLE as problem:
         raise ValueError(str(problem) or "it breaks off") from None
 

@@ -58,7 +58,7 @@ def _count(archive: Path, target: Path) -> None:
     except (*BROKEN, tarfile.TarError, ValueError) as problem:
         raise InvalidInput(f"{archive}: {problem}; replace it by the file from {NEWS20_ARCHIVE.address}") from None
     content = BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **arrays)
+    np.savez_compressed(content, **arrays)
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, content.getvalue())
 

@@ -1,0 +1,135 @@
+"""What the terminal shows of data sets: a list of them, or one with its classes and some of its images."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from delaytron.dataset_plots import largest_classes
+from delaytron.datasets import Dataset
+from delaytron.tables import Row, new_table
+
+BAR = 30  # letters of the longest bar
+EIGHTHS = " ▏▎▍▌▋▊▉"
+HALVES = " ▄▀█"  # of a letter: neither, the lower, the upper, both
+FEW = 4  # names at either end of many
+CAPTION = """here: yes, cached; or else what it takes to have it, download or build
+part: all, train, test; features: cnn, pixels"""
+
+
+def list_view(rows: Sequence[Row]) -> RenderableType:
+    """Return the data sets as two tables: their sizes, and what they are."""
+    sizes = new_table("name", caption=CAPTION)
+    for title in ("rows", "features", "classes", "non-zero"):
+        sizes.add_column(title, justify="right", no_wrap=True)
+    sizes.add_column("here")
+    sizes.add_column("options", overflow="fold")
+    about = new_table("name", "what, from where, licence")
+    for row in rows:
+        numbers = (f"{row[key]:,}" for key in ("rows", "features", "classes"))
+        options = ", ".join(f"{name}={value}" for name, value in row["options"].items()) or "-"
+        sizes.add_row(row["name"], *numbers, percent(row["nonzeros"]), row["here"], escape(options))
+        about.add_row(row["name"], f"{escape(row['description'])}\n{_origin(row)}")
+    for table in (sizes, about):
+        table.columns[0].no_wrap = True
+    return Group(sizes, "", about)
+
+
+def _origin(row: Row) -> str:
+    source = row["source"].removeprefix("https://").removeprefix("http://")
+    return escape(", ".join(filter(None, [source, row["licence"] or "no licence stated"])))
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, with two digits at least and no false 100.
+
+    Examples
+    --------
+    >>> percent(0.004), percent(0.145), percent(0.9998), percent(1)
+    ('0.40 %', '14.5 %', '99.98 %', '100 %')
+    """
+    value = 100 * share
+    digits = 0 if share in (0, 1) else 1 if 1 <= value < 99.9 else 2
+    return f"{value:.{digits}f} %"
+
+
+def dataset_view(document: Row, data: Dataset, image: tuple[int, int] | None) -> RenderableType:
+    """Return what is known of a data set, its classes as bars, and of images one of every class."""
+    facts = Table.grid(padding=(0, 2))
+    for name, text in _facts(document):
+        facts.add_row(name, escape(text))
+    title = f"[bold]{escape(document['name'])}[/]  {escape(document['description'])}".rstrip()
+    views: list[RenderableType] = [title, "", facts, "", _classes(data)]
+    if image is not None:
+        views += ["", *_sheet(data, image)]
+    return Group(*views)
+
+
+def _facts(document: Row) -> Iterator[tuple[str, str]]:
+    form = "sparse" if document["sparse"] else "dense"
+    yield "rows", f"{document['rows']:,}"
+    yield "features", f"{document['features']:,}, {form}, {percent(document['nonzeros'])} non-zero"
+    if document["feature_names"]:
+        yield "", _gist(document["feature_names"])
+    yield "classes", f"{document['classes']}; always to guess the largest errs in {percent(document['majority_error'])}"
+    for key in ("source", "licence", "citation"):
+        if document[key]:
+            yield key, document[key]
+
+
+def _gist(names: Sequence[str]) -> str:
+    shown = names if len(names) <= 3 * FEW else [*names[:FEW], "...", *names[-FEW:]]
+    return " | ".join(shown)
+
+
+def _classes(data: Dataset) -> Table:
+    classes, counts = largest_classes(data), np.bincount(data.y, minlength=data.n_classes)
+    left_out = data.n_classes - len(classes)
+    table = new_table("class", caption=f"and {left_out:,} smaller classes" if left_out else "")
+    for title in ("rows", "share"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column()
+    for k in classes:
+        share = percent(counts[k] / data.n_rows)
+        table.add_row(escape(data.class_names[k]), f"{counts[k]:,}", share, bar(counts[k] / counts.max()))
+    return table
+
+
+def bar(share: float) -> str:
+    """Return a bar of letters.
+
+    Examples
+    --------
+    >>> bar(0.25), bar(0.001), bar(0)
+    ('███████▌', '▏', '')
+    """
+    eighths = round(8 * BAR * share) or int(share > 0)
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def _sheet(data: Dataset, image: tuple[int, int]) -> Iterator[str]:
+    """Go through lines that show the first image of every class, as many beside each other as fit."""
+    firsts = [data.X[int(np.argmax(data.y == k))] for k in range(data.n_classes) if (data.y == k).any()]
+    sketches = [sketch(np.asarray(row).reshape(image)) for row in firsts]
+    fit = max(1, (Console().width + 2) // (image[1] + 2))
+    for start in range(0, len(sketches), fit):
+        for line in zip(*sketches[start : start + fit], strict=True):
+            yield "  ".join(line).rstrip()
+        yield ""
+
+
+def sketch(pixels: NDArray[Any]) -> list[str]:
+    """Return an image in black and white as lines of letters, each two pixels high.
+
+    Examples
+    --------
+    >>> sketch(np.array([[0, 9, 9], [0, 0, 9]]))
+    [' ▀█']
+    """
+    black = pixels > (pixels.min() + pixels.max()) / 2
+    even = np.pad(black, ((0, len(black) % 2), (0, 0))).astype(np.int64)
+    return ["".join(HALVES[code] for code in line) for line in 2 * even[::2] + even[1::2]]

@@ -1,0 +1,137 @@
+"""`delaytron datasets`: which there are, what one is like, and how to make the features that nobody publishes."""
+
+from inspect import signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from delaytron import datasets
+from delaytron.cli import options
+from delaytron.cli.dataset_tables import dataset_view, list_view
+from delaytron.cli.outputs import check_target, progress_bar
+from delaytron.cli.outputs import show as show_document
+from delaytron.dataset_plots import plot_dataset
+from delaytron.datasets.cards import Card
+from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
+from delaytron.datasets.downloads import cache_folder, whereabouts
+from delaytron.tables import Row
+
+EXAMPLES = """
+Examples
+
+delaytron datasets
+delaytron datasets --json
+delaytron datasets show ecoli
+delaytron datasets show digits --plot digits.png
+"""
+SHOW_EXAMPLES = """
+Examples
+
+delaytron datasets show abalone
+delaytron datasets show fashion_mnist --features pixels --plot clothes.png
+"""
+BUILD_EXAMPLES = """
+Examples
+
+delaytron datasets build fashion_mnist --seed 1
+delaytron datasets build cifar10 --output data
+"""
+
+Name = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help=options.DATA_HELP)]
+Features = Annotated[str | None, typer.Option(help="Of fashion_mnist: cnn or pixels.", show_default="cnn")]
+Part = Annotated[str | None, typer.Option(help="Of a data set with a published split: all, train or test.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw classes and rows: .png, .pdf or .svg.")]
+Built = Annotated[str, typer.Argument(metavar="NAME", help="cifar10 or fashion_mnist.")]
+Output = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="A data folder to write to.", show_default="the cache")
+]
+Seed = Annotated[int, typer.Option(help="Fixes the training of the network for fashion_mnist.")]
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(epilog=EXAMPLES)
+def list_all(context: typer.Context, json: options.Json = False) -> None:
+    """List the data sets, or show or build one."""
+    if context.invoked_subcommand is None:
+        rows = [_row(name, card) for name, card in CARDS.items()]
+        show_document(rows, list_view(rows), json)
+
+
+def _row(name: str, card: Card) -> Row:
+    parameters = signature(datasets.DATASETS[name]).parameters.values()
+    return {
+        "name": name,
+        "description": card.title,
+        "rows": card.n_rows,
+        "features": card.n_features,
+        "classes": len(card.class_names),
+        "nonzeros": card.nonzeros,
+        "sparse": card.sparse,
+        "here": whereabouts(card),
+        "source": card.source,
+        "licence": card.licence,
+        "options": {parameter.name: parameter.default for parameter in parameters},
+    }
+
+
+@app.command(epilog=SHOW_EXAMPLES)
+def show(
+    name: Name,
+    features: Features = None,
+    part: Part = None,
+    label: options.Label = None,
+    categorical: options.Categorical = [],  # noqa: B006 - typer copies it
+    format: options.Format = None,
+    plot: Plot = None,
+    json: options.Json = False,
+) -> None:
+    """Show a data set or a file: its size, its classes, where it comes from, some rows."""
+    if plot is not None:
+        check_target(plot, picture=True)
+    given = {"features": features, "part": part, "label": label, "format": format}
+    data = datasets.load(name, **options.load_options(None, categorical, **given))
+    card = FASHION_PIXELS if features == "pixels" else CARDS.get(name)
+    document, image = _document(data, card), card and card.image
+    show_document(document, dataset_view(document, data, image), json)
+    if plot is not None:
+        plot_dataset(data, plot, image)
+        typer.echo(f"wrote {plot}", err=json)
+
+
+def _document(data: datasets.Dataset, card: Card | None) -> Row:
+    counts = np.bincount(data.y, minlength=data.n_classes)
+    X: Any = data.X
+    return {
+        "name": data.name,
+        "description": card.title if card else "",
+        "rows": data.n_rows,
+        "features": data.n_features,
+        "classes": data.n_classes,
+        "nonzeros": np.count_nonzero(X.data if data.sparse else X) / (data.n_rows * data.n_features),
+        "sparse": data.sparse,
+        "here": whereabouts(card) if card else "yes",
+        "majority_error": float(1 - counts.max() / data.n_rows),
+        "class_counts": dict(zip(data.class_names, counts.tolist(), strict=True)),
+        "feature_names": data.feature_names,
+        "source": data.source,
+        "licence": data.licence,
+        "citation": data.citation,
+    }
+
+
+@app.command(epilog=BUILD_EXAMPLES)
+def build(name: Built, output: Output = None, seed: Seed = 0) -> None:
+    """Make the features of cifar10 or fashion_mnist from their images, by a network.
+
+    Needs pip install 'delaytron[features]'. CIFAR-10 downloads 160 MB of images
+    and 530 MB of weights; Fashion-MNIST 30 MB, and trains for some minutes.
+    """
+    from delaytron import features  # noqa: PLC0415 - few need it
+
+    features.inputs(name)  # downloads have a bar of their own
+    with progress_bar(features.N_IMAGES[name], "images", "loading") as advance:
+        target = features.build(name, output or cache_folder(), seed, advance)
+    typer.echo(f"wrote {target}")

@@ -1,0 +1,111 @@
+"""Pictures of data sets: how many rows each class has, and what some of them look like."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delaytron.datasets import Dataset
+from delaytron.datasets.scaling import Scaling
+from delaytron.matrices import as_kind, is_sparse
+from delaytron.plots import COLOURS, save_picture
+from delaytron.records import Array, Ints
+
+if TYPE_CHECKING:
+    from delaytron.matrices import Matrix
+
+MOST_CLASSES = 40  # that are shown
+N_EXAMPLES = 8  # images of each class
+N_POINTS = 1000  # rows in a cloud
+
+
+def plot_dataset(data: Dataset, path: str | Path, image: tuple[int, int] | None = None) -> None:
+    """Save a picture: the rows of every class beside some images of it, or else beside a cloud of rows.
+
+    Parameters
+    ----------
+    image : (int, int), optional
+        Height and width, where the features are pixels.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
+
+    classes = largest_classes(data)
+    height = max(3.6, (0.45 if image else 0.26) * len(classes) + 1.0)
+    figure = Figure(figsize=(10.5, height), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
+    colours = class_colours(data.n_classes)
+    if image is None:
+        _draw_cloud(right, data, colours)
+    else:
+        _draw_examples(right, data, classes, image)
+    _draw_counts(left, data, classes, COLOURS[0] if image else [colours[k] for k in classes])
+    figure.suptitle(f"{data.name}: {data.n_rows:,} rows, {data.n_features:,} features, {data.n_classes} classes")
+    save_picture(figure, path)
+
+
+def largest_classes(data: Dataset) -> Ints:
+    """Return the classes to show: all, or those with the most rows; in their order."""
+    by_size = np.argsort(-np.bincount(data.y, minlength=data.n_classes), kind="stable")
+    return np.sort(by_size[:MOST_CLASSES])
+
+
+def class_colours(n_classes: int) -> list[Any]:
+    """Return a colour for every class: a few that all can tell apart, or else a spectrum."""
+    if n_classes <= len(COLOURS):
+        return list(COLOURS[:n_classes])
+    from matplotlib import colormaps  # noqa: PLC0415 - slow to import
+
+    return list(colormaps["turbo"](np.linspace(0.04, 0.96, n_classes)))
+
+
+def _draw_counts(panel: Any, data: Dataset, classes: Ints, colours: Any) -> None:
+    counts = np.bincount(data.y, minlength=data.n_classes)[classes]
+    bars = panel.barh(range(len(classes)), counts, color=colours, height=0.75)
+    panel.bar_label(bars, [f"{count:,}" for count in counts], padding=3, fontsize=8)
+    panel.set_yticks(range(len(classes)), [data.class_names[k] for k in classes], fontsize=8)
+    panel.set(ylim=(len(classes) - 0.5, -0.5), xlim=(0, counts.max() * 1.15), xticks=[])
+    panel.spines[["top", "right", "bottom"]].set_visible(False)
+    which = "each class" if len(classes) == data.n_classes else f"the {len(classes)} largest of all classes"
+    panel.set_title(f"rows of {which}", fontsize=10)
+
+
+def _draw_examples(panel: Any, data: Dataset, classes: Ints, image: tuple[int, int]) -> None:
+    blank = np.full((image[0] + 1, (image[1] + 1) * N_EXAMPLES), np.nan)
+    sheet = np.vstack([blank] * len(classes))
+    for place, k in enumerate(classes):
+        for column, row in enumerate(np.flatnonzero(data.y == k)[:N_EXAMPLES]):
+            top, left = place * (image[0] + 1), column * (image[1] + 1)
+            sheet[top : top + image[0], left : left + image[1]] = data.X[row].reshape(image)
+    panel.imshow(sheet, cmap="gray_r", interpolation="nearest", aspect="equal")
+    panel.set_axis_off()
+    panel.set_title(f"the first {N_EXAMPLES} rows of each", fontsize=10)
+
+
+def _draw_cloud(panel: Any, data: Dataset, colours: list[Any]) -> None:
+    rows = np.unique(np.linspace(0, data.n_rows - 1, N_POINTS).astype(np.int64))
+    points, shares = _project(data.X[rows])
+    panel.scatter(*points.T, c=[colours[k] for k in data.y[rows]], s=7, alpha=0.7, linewidths=0)
+    panel.set(xticks=[], yticks=[])
+    panel.set_xlabel(f"first principal component, {shares[0]:.0%} of the variance", fontsize=9)
+    panel.set_ylabel(f"second, {shares[1]:.0%}", fontsize=9)
+    panel.set_title(f"{len(rows):,} rows, in the colours of their classes", fontsize=10)
+
+
+def _project(X: "Matrix") -> tuple[Array, Array]:
+    """Return two principal coordinates of every scaled row, and their shares of the variance.
+
+    They come from the inner products of the rows, since sparse rows have more columns than there are rows here.
+    """
+    from scipy.linalg import eigh  # noqa: PLC0415 - slow to import
+
+    scaling = Scaling("unit" if is_sparse(X) else "standard")
+    scaling.see(X)
+    scaled: Any = scaling.apply(X)
+    products: NDArray[np.float64] = np.asarray(as_kind(scaled @ scaled.T, sparse=False))
+    products = products - products.mean(axis=0)
+    products -= products.mean(axis=1, keepdims=True)
+    n = len(products)
+    values, vectors = eigh(products, subset_by_index=(n - 2, n - 1))
+    values = np.maximum(values[::-1], 0.0)
+    return vectors[:, ::-1] * np.sqrt(values), values / max(np.trace(products), np.finfo(float).tiny)
