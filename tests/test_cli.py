@@ -1,12 +1,17 @@
 """The command line: the same numbers as the library, readable help, one clear line when something is wrong."""
 
+import gzip
 import json
 import shlex
 import subprocess
 import sys
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyarrow import csv
+from pyarrow import parquet as pq
+from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 import delaytron as dt
@@ -280,16 +285,32 @@ class TestRegistries:
         assert all(name in output_of("datasets", columns=columns) for name in dt.datasets.DATASETS)
 
 
+EXAMPLE_FILES = ("iris.csv", "clicks.parquet", "clicks.svm.gz")
+
+
+def write_example_files():
+    """Write the files that the examples in the help texts read, into the current folder."""
+    iris = load_iris(as_frame=True)
+    iris.data.assign(species=iris.target_names[iris.target]).to_csv("iris.csv", index=False)
+    clicks = np.arange(600) % 3 == 0
+    pq.write_table(
+        pa.table({"clicked": clicks, "hour": np.arange(600) % 24, "site": ["a", "b"] * 300}), "clicks.parquet"
+    )
+    with gzip.open("clicks.svm.gz", "wt") as file:
+        file.writelines(f"{int(click)} {i % 24 + 1}:1 30:{i / 600}\n" for i, click in enumerate(clicks))
+
+
 class TestHelp:
     @pytest.mark.parametrize("command", [[], ["run"], ["compare"], ["learners"], ["datasets"]])
     def test_examples_run(self, command, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
+        write_example_files()
         found = examples(*command)
         assert len(found) >= 2
         for example in found:
             played = example[0] in ("run", "compare") and "--help" not in example
             size = ["--rounds", "200", "--runs", "2"] if played else []
-            size += ["--samples", "500"] if size and "digits" not in example else []
+            size += ["--samples", "500"] if size and not {"digits", *EXAMPLE_FILES} & set(example) else []
             size += ["--budget", "1"] if example[0] == "compare" else []
             assert delaytron(*example, *size).exit_code == 0, example
 

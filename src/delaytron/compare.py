@@ -86,14 +86,14 @@ def read_feedback(noise: Any, expire_after: Any, on_expiry: Any) -> dict[str, An
 
 
 def load_for_tuning(name: str, seed: int, **options: Any) -> Dataset | None:
-    """Draw a data set anew for the tuning of a comparison with this seed; None where it is not drawn with a seed.
+    """Draw a data set anew for the tuning of a comparison with this seed; None where none is drawn with a seed.
 
     Examples
     --------
     >>> load_for_tuning("synsep", 0, n_samples=500), load_for_tuning("digits", 0)
     (Dataset('synsep', 500 rows, 400 features, 9 classes, sparse), None)
     """
-    if "seed" not in signature(DATASETS[name]).parameters:
+    if name not in DATASETS or "seed" not in signature(DATASETS[name]).parameters:
         return None
     return load(name, **options, seed=seed + APART)
 

@@ -17,10 +17,11 @@ Examples
 delaytron compare synsep --rounds 20000 --runs 5 --budget 4
 delaytron compare synnonsep --delay 1,100,1000 --output out
 delaytron compare digits --learner delaytron,pab --delay lognormal:100,1.5
+delaytron compare clicks.parquet --label clicked --scale standard --bias
 delaytron compare synsep --learner gap --expire-after 500 --on-expiry wrong
 """
 
-Data = Annotated[str, typer.Argument(metavar="DATASET", help="A name from `delaytron datasets`.")]
+Data = Annotated[str, typer.Argument(metavar="DATASET", help=options.DATA_HELP)]
 Names = Annotated[
     list[str], typer.Option("--learner", metavar="LEARNER", help="Only these: A,B. Repeatable.", show_default="all")
 ]
@@ -43,6 +44,11 @@ def compare(
     tuning_runs: TuningRuns = 2,
     budget: Budget = 16,
     seed: Seed = 0,
+    label: options.Label = None,
+    categorical: options.Categorical = [],  # noqa: B006
+    format: options.Format = None,
+    scale: options.Scale = None,
+    bias: options.Bias = False,
     samples: options.Samples = None,
     threads: options.Threads = None,
     noise: options.Noise = None,
@@ -64,7 +70,8 @@ def compare(
     terms = Terms(rounds, runs, tuning_runs, budget, seed)
     feedback = read_feedback(options.read_noise(noise), expire_after, on_expiry)
     files, n_jobs = targets(plot, csv, output, ("comparison", "comparison")), options.check_threads(threads)
-    names, loading = options.split_names(learner) or None, options.load_options(samples)
+    names = options.split_names(learner) or None
+    loading = options.load_options(samples, categorical, label=label, format=format, scale=scale, bias=bias)
     dataset = datasets.load(data, **loading)
     contest = prepare(
         dataset, names, options.split_delays(delay), terms, load_for_tuning(data, seed, **loading), feedback

@@ -8,14 +8,33 @@ import typer
 
 from delaytron import delays
 from delaytron.checks import whole
+from delaytron.datasets.files import READERS
 from delaytron.errors import InvalidInput
 
+DATA_HELP = "A name from `delaytron datasets`, or a file: CSV, TSV, Parquet, Feather, NPZ or LIBSVM."
 DELAY_HELP = f"{delays.ALLOWED}. Repeatable; 1,100,1000 tries all three."
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Delays = Annotated[list[str], typer.Option(metavar="DELAY", help=DELAY_HELP)]
 Runs = Annotated[int, typer.Option(help="Runs of every setting.")]
 Rounds = Annotated[int, typer.Option(help="Rounds of every run.")]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Of a file: the column of labels, by name or position (-1: the last).",
+        show_default="label, class, target or y",
+    ),
+]
+Categorical = Annotated[
+    list[str],
+    typer.Option(metavar="COLUMN", help="Of a file: columns of numbers to take as categories, A,B. Repeatable."),
+]
+Format = Annotated[
+    str | None, typer.Option(help="Of a file: " + ", ".join(READERS) + ".", show_default="by its ending")
+]
+Scale = Annotated[str | None, typer.Option(help="unit (rows to norm 1) or standard (columns to mean 0, deviation 1).")]
+Bias = Annotated[bool, typer.Option("--bias", help="Append a column of ones.")]
 Samples = Annotated[int | None, typer.Option(help="Rows of a synthetic data set.", show_default="100000")]
 Threads = Annotated[int | None, typer.Option(help="Runs played at the same time.", show_default="all cores")]
 Noise = Annotated[
@@ -29,9 +48,16 @@ def check_threads(threads: int | None) -> int | None:
     return None if threads is None else whole("threads", threads, at_least=1)
 
 
-def load_options(samples: int | None) -> dict[str, Any]:
-    """Return the options with which a data set is loaded."""
-    return {} if samples is None else {"n_samples": samples}
+def load_options(samples: int | None, categorical: Sequence[str], **others: Any) -> dict[str, Any]:
+    """Return the options with which a data set is loaded, without those that were not given.
+
+    Examples
+    --------
+    >>> load_options(None, ["city,zip"], label="species", scale=None, bias=False)
+    {'label': 'species', 'categorical': ['city', 'zip']}
+    """
+    given = {**others, "n_samples": samples, "categorical": split_names(categorical)}
+    return {name: value for name, value in given.items() if value is not None and value is not False and value != []}
 
 
 def split_delays(texts: Sequence[str]) -> list[str]:

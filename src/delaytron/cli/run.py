@@ -14,6 +14,7 @@ from delaytron import datasets, delays, tables
 from delaytron.checks import choice
 from delaytron.cli import options
 from delaytron.cli.outputs import progress_bar, show, targets, write
+from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
 from delaytron.learners.common import own_parameters
 from delaytron.simulate import learner_class, simulate
@@ -25,11 +26,20 @@ delaytron run
 delaytron run banditron delaytron adaptive_delaytron --delay 1,100,1000
 delaytron run delaytron --gamma 0.005,0.01,0.02 --runs 20 --plot curves.png
 delaytron run --data digits --delay lognormal:100,1.5+missing:0.2 --json
+delaytron run --data iris.csv --label species --scale standard --bias
+delaytron run --data clicks.svm.gz --stream --delay 5000
 delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
 """
 
+Data = datasets.Dataset | datasets.FileStream
 Names = Annotated[list[str], typer.Argument(metavar="LEARNERS", help="Names from `delaytron learners`.")]
-Data = Annotated[str, typer.Option(help="A name from `delaytron datasets`.")]
+DataName = Annotated[str, typer.Option(metavar="NAME_OR_FILE", help=options.DATA_HELP)]
+Stream = Annotated[
+    bool, typer.Option("--stream", help="Read a Parquet or LIBSVM file in blocks, each row once: it may exceed memory.")
+]
+Rounds = Annotated[
+    int | None, typer.Option(help="Rounds of every run.", show_default="100000; of a stream all its rows")
+]
 Gammas = Annotated[list[str], typer.Option(metavar="GAMMA", help="Exploration rate in (0, 1]; 0.01,0.02 tries both.")]
 Seed = Annotated[int, typer.Option(help="Fixes rows, delays and draws of the runs; the data set stays the same.")]
 Sampling = Annotated[str, typer.Option(help="How rows are drawn when rounds exceed them: replacement or epochs.")]
@@ -44,11 +54,17 @@ Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write results.
 
 def run(
     learners: Names = ["delaytron"],  # noqa: B006 - typer copies it
-    data: Data = "synsep",
+    data: DataName = "synsep",
+    label: options.Label = None,
+    categorical: options.Categorical = [],  # noqa: B006
+    format: options.Format = None,
+    scale: options.Scale = None,
+    bias: options.Bias = False,
+    stream: Stream = False,
     delay: options.Delays = ["1000"],  # noqa: B006
     gamma: Gammas = ["0.01"],  # noqa: B006
     runs: options.Runs = 5,
-    rounds: options.Rounds = 100_000,
+    rounds: Rounds = None,
     seed: Seed = 0,
     samples: options.Samples = None,
     sampling: Sampling = "replacement",
@@ -66,12 +82,10 @@ def run(
     rates = options.read_assignments(f"gamma={text}" for text in gamma)
     jobs = _plan(learners, delay, rates | options.read_assignments(settings), _life(noise, expire_after, on_expiry))
     files = targets(plot, csv, output, ("results", "curves"))
-    shared = {"rounds": rounds, "runs": runs, "seed": seed, "sampling": sampling}
-    how = {"n_jobs": options.check_threads(threads)}
-    dataset = datasets.load(data, **options.load_options(samples))
-    for job in jobs:
-        job.check(dataset)
-    report = _play(jobs, dataset, shared | how)
+    how = {"runs": runs, "seed": seed, "sampling": sampling, "n_jobs": options.check_threads(threads)}
+    loading = options.load_options(samples, categorical, label=label, format=format, scale=scale, bias=bias)
+    dataset = _open(data, loading) if stream else datasets.load(data, **loading)
+    report = _play(jobs, dataset, {"rounds": _usual_rounds(dataset) if rounds is None else rounds, **how})
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
 
@@ -84,7 +98,7 @@ class _Job:
     delay: str
     grid: dict[str, Any]
 
-    def check(self, data: datasets.Dataset) -> None:
+    def check(self, data: Data) -> None:
         """Refuse bad values before anything is played."""
         delays.parse(self.delay)
         for values in product(*self.grid.values()):
@@ -116,7 +130,19 @@ def _plan(
     ]
 
 
-def _play(jobs: Sequence[_Job], data: datasets.Dataset, shared: dict[str, Any]) -> tables.Report:
+def _open(path: str, loading: dict[str, Any]) -> datasets.FileStream:
+    if "n_samples" in loading:
+        raise InvalidInput("--samples is for synthetic data sets; a stream is a file, and --rounds says how much of it")
+    return datasets.stream(path, **loading)
+
+
+def _usual_rounds(data: Data) -> int:
+    return data.n_rows if isinstance(data, datasets.FileStream) else 100_000
+
+
+def _play(jobs: Sequence[_Job], data: Data, shared: dict[str, Any]) -> tables.Report:
+    for job in jobs:
+        job.check(data)
     played = []
     n_settings = sum(prod(map(len, job.grid.values())) for job in jobs)
     with progress_bar(shared["rounds"] * shared["runs"] * n_settings) as advance:

@@ -77,8 +77,8 @@ def _table(layout: Layout, text: set[str]) -> "pa.Table":
     except pa.ArrowInvalid as problem:
         refuse_ragged(layout.path, layout.delimiter, len(layout.cells))
         raise InvalidInput(f"{layout.path}: cannot be read as a table: {problem}") from None
-    if any(map(pa.types.is_binary, table.schema.types)):
-        refuse_ragged(layout.path, layout.delimiter, len(layout.cells))  # stops where the text is not UTF-8
+    if any(map(pa.types.is_binary, table.schema.types)) or _ends_in_lines(table):  # no UTF-8, or an unclosed quote
+        refuse_ragged(layout.path, layout.delimiter, len(layout.cells))
     return table.rename_columns(layout.names)
 
 
@@ -92,3 +92,8 @@ def _parse(file: Any, layout: Layout, types: "dict[str, pa.DataType]") -> "pa.Ta
         csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
         csv.ConvertOptions(column_types=types, null_values=MISSING, true_values=[], false_values=[]),
     )
+
+
+def _ends_in_lines(table: "pa.Table") -> bool:
+    """Whether the last cell has more than one line: then a quote that nobody closed may have swallowed the rest."""
+    return table.num_rows > 0 and "\n" in str(table.column(-1)[-1].as_py())

@@ -108,7 +108,7 @@ def file_format(path: Path, asked: str | None = None) -> str:
     'csv'
     """
     if not path.is_file():
-        raise InvalidInput(f"{path} {'is a folder; give a file' if path.is_dir() else 'is not there'}")
+        raise InvalidInput(f"{path} is a folder; give a file" if path.is_dir() else f"there is no file {path}")
     kind = ENDINGS.get(plain_suffix(path)) if asked is None else choice("format", asked, READERS)
     if kind is None:
         raise InvalidInput(

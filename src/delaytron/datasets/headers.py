@@ -32,7 +32,8 @@ def find_label(place: str, names: Sequence[str], label: Column | None) -> str:
     called = [name for name in names if name.lower() in LABELS]
     if len(called) == 1:
         return called[0]
-    problem = f"{listed(called)} may all be the label" if called else f"no column is called {', '.join(LABELS)}"
+    usual = f"{', '.join(LABELS[:-1])} or {LABELS[-1]}"
+    problem = f"{listed(called)} may all be the label" if called else f"no column is called {usual}"
     raise InvalidInput(f"{place}: {problem}; pass label=COLUMN (--label COLUMN), one of {listed(names)}")
 
 

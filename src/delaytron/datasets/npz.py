@@ -23,9 +23,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def read_npz(path: Path, label: str | None = None) -> Block:
     """Read a whole file; `label` is the name of the array of labels, "y" by default."""
+    if not zipfile.is_zipfile(path):
+        raise InvalidInput(f"{path}: must be a file of numpy.savez, got another or a part of one")
     with _reading(path, "the file"), np.load(path, allow_pickle=False) as arrays:
-        if not isinstance(arrays, np.lib.npyio.NpzFile):
-            raise InvalidInput(f"{path}: must be a file of numpy.savez, got a single array")
         return Block(_matrix(path, arrays), _labels(path, arrays, label or "y"))
 
 

@@ -35,16 +35,14 @@ def refuse_ragged(path: Path, delimiter: str, n_columns: int) -> None:
     """Refuse a file that is no table of so many columns; say which line is the first to be wrong."""
     for line, cells in records(path, delimiter):
         if len(cells) != n_columns:
-            raise InvalidInput(
-                f"{path}, line {line}: must have {n_columns} cells like the first line, got {len(cells)}"
-            )
+            raise InvalidInput(f"{path}, line {line}: must have {n_columns} cells like the first row, got {len(cells)}")
 
 
 def _lines(path: Path) -> Iterator[str]:
     """Go through the lines with their ends, as the csv module wants them."""
     with TextIOWrapper(open_binary(path), "utf-8-sig", errors="surrogateescape", newline="") as file:
         for number, line in enumerate(file, start=1):
-            if any("\udc80" <= letter <= "\udcff" for letter in line):  # bytes that are no UTF-8
+            if "\0" in line or any("\udc80" <= letter <= "\udcff" for letter in line):  # bytes that are no UTF-8
                 raise InvalidInput(f"{path}, line {number}: must be text in UTF-8; save the file as such")
             yield line
 
