@@ -31,7 +31,7 @@ simple_models = st.one_of(
     st.builds(Uniform, st.integers(1, NEVER)),
     st.builds(Geometric, st.floats(1, 1e300)),
     st.builds(LogNormal, positive_floats, st.floats(0, 1e300)),
-    st.builds(Pareto, st.floats(1, 1e300), positive_floats),
+    st.builds(Pareto, positive_floats, positive_floats),
     st.builds(Trace, st.lists(st.integers(1, 2**63 - 1) | st.just(-1), min_size=1)),
 )
 models = simple_models | st.builds(WithMissing, simple_models, st.floats(0, 1))
@@ -132,6 +132,12 @@ def test_pareto_has_its_tail():
         assert np.mean(delays > d) == pytest.approx((10 / d) ** 1.2, abs=0.01)
 
 
+def test_a_pareto_minimum_below_one_makes_many_delays_of_one():
+    delays = draw(Pareto(0.5, 1.2), 100_000)
+    for d in (1, 2, 10):
+        assert np.mean(delays > d) == pytest.approx((0.5 / d) ** 1.2, abs=0.01)
+
+
 def test_a_pareto_tail_too_heavy_for_64_bits_means_never():
     assert np.mean(draw(Pareto(1, 1e-6)) == NEVER) > 0.99
 
@@ -229,16 +235,16 @@ def test_a_recorded_delay_beyond_64_bits_means_never(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", TEXT + "0\n", "at least 1, or -1 for never; got 0 at line 8"),
-        ("a.txt", "3\n1.5\n", "one whole number per line, got '1.5' at line 2"),
-        ("a.txt", "1.5\n3\n", "got '1.5' at line 1"),
-        ("a.txt", "3\nwords\n", "got 'words' at line 2"),
-        ("a.txt", "header\nanother\n3\n", "got 'another' at line 2"),
-        ("a.txt", "3,4\n", "got '3,4' at line 1"),
-        ("a.txt", "--3\n", "got '--3' at line 1"),
-        ("a.txt", "# nothing\n", r"a trace must be 1-D whole numbers, got shape \(0,\)"),
-        ("a.npy", np.array([4, 0]), "got 0 at index 1"),
-        ("a.npy", np.array([4.0]), r"1-D whole numbers, got shape \(1,\) of float64"),
+        ("a.txt", TEXT + "0\n", "a.txt, line 8: a delay must be at least 1, or -1 for never; got 0"),
+        ("a.txt", "3\n1.5\n", "a.txt, line 2: a trace has one whole number per line, got '1.5'"),
+        ("a.txt", "1.5\n3\n", "line 1: .* got '1.5'"),
+        ("a.txt", "3\nwords\n", "line 2: .* got 'words'"),
+        ("a.txt", "header\nanother\n3\n", "line 2: .* got 'another'"),
+        ("a.txt", "3,4\n", "line 1: .* got '3,4'"),
+        ("a.txt", "--3\n", "line 1: .* got '--3'"),
+        ("a.txt", "# nothing\n", "a.txt: there is no delay in this file"),
+        ("a.npy", np.array([4, 0]), "a.npy, index 1: a delay must be at least 1"),
+        ("a.npy", np.array([4.0]), r"a.npy, a trace must be 1-D whole numbers, got shape \(1,\) of float64"),
         ("a.npy", "not an array", "cannot read the trace '.*a.npy': "),
     ],
 )
@@ -272,7 +278,7 @@ def test_a_trace_file_that_cannot_be_read_is_refused(tmp_path):
         (lambda: Geometric(float("nan")), "mean must be a finite number, got nan"),
         (lambda: LogNormal(0, 1), "median must be above 0, got 0"),
         (lambda: LogNormal(1, -1), "sigma must be at least 0, got -1"),
-        (lambda: Pareto(0.5, 1), "minimum must be at least 1, got 0.5"),
+        (lambda: Pareto(0, 1), "minimum must be above 0, got 0"),
         (lambda: Pareto(1, 0), "alpha must be above 0, got 0"),
         (lambda: Pareto(1, "2"), "alpha must be a finite number, got '2'"),
         (lambda: WithMissing(Fixed(1), 1.2), r"rate must be in \[0, 1\], got 1.2"),
@@ -280,8 +286,8 @@ def test_a_trace_file_that_cannot_be_read_is_refused(tmp_path):
             lambda: WithMissing(2.5, 0.5),
             "delay must be a model, a whole number, a 1-D array or 1000.*got 2.5",
         ),
-        (lambda: Trace([3, 0]), "a delay must be at least 1, or -1 for never; got 0 at index 1"),
-        (lambda: Trace([3, -2]), "got -2 at index 1"),
+        (lambda: Trace([3, 0]), "a delay must be at least 1, or -1 for never; got 0"),
+        (lambda: Trace([3, -2]), "index 1: a delay must be .* got -2"),
         (lambda: Trace([3], never=0.5), "never must be a whole number .*got 0.5"),
         (lambda: Trace([]), r"a trace must be 1-D whole numbers, got shape \(0,\)"),
         (lambda: Trace([[1, 2]]), r"got shape \(1, 2\) of int64"),

@@ -10,8 +10,8 @@ LAYERS = [
     {"errors", "records", "_inline"},
     {"_jit"},
     {"checks"},
-    {"rng", "matrices", "traces", "kernels.lanes", "kernels.lanes_llvm"},
-    {"kernels", "kernels.linear"},
+    {"rng", "matrices", "times", "trace_files", "kernels.lanes", "kernels.lanes_llvm"},
+    {"traces", "kernels", "kernels.linear"},
     {"kernels.explore", "kernels.arrivals", "kernels.logistic", "kernels.quantiles"},
     {"kernels.second_order", "kernels.diagonal", "kernels.subsets"},
     {"kernels.loop"},
@@ -40,7 +40,7 @@ LAYERS = [
     {"learners", "delays", "datasets.base", "datasets.catalogue"},
     {"datasets.synthetic", "datasets.bundled", "datasets.downloads", "datasets.compressed", "datasets.scaling"},
     {"datasets.cells", "datasets.headers"},
-    {"datasets.named"},
+    {"datasets.named", "delay_fits"},
     {"datasets.images", "datasets.uci", "datasets.text", "datasets.columns", "datasets.libsvm", "datasets.places"},
     {"datasets.delimited", "datasets.arrow", "datasets.npz"},
     {"datasets.files"},
@@ -53,7 +53,7 @@ LAYERS = [
     {"comparisons"},
     {"compare"},
     {"", "tables"},
-    {"cli.options", "cli.outputs"},
+    {"cli.options", "cli.outputs", "cli.dataset_tables"},
     {"cli.run", "cli.compare", "cli.lists", "cli.datasets", "cli.delays"},
     {"cli"},
     {"__main__"},
@@ -61,7 +61,7 @@ LAYERS = [
 FLOOR = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 UPWARD = {  # inside functions
     *{("learners.base", "learners.files"), ("learners.files", "learners"), ("results", "plots")},
-    *{("datasets.base", "datasets.files"), ("datasets.base", "datasets.arrow")},
+    *{("datasets.base", "datasets.files"), ("datasets.base", "datasets.arrow"), ("delay_summary", "delay_plots")},
 }
 
 

@@ -17,9 +17,8 @@ Examples
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -28,7 +27,23 @@ from numpy.typing import NDArray
 from delaytron.checks import number, positive, whole, whole_numbers
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER
-from delaytron.traces import check_trace, read_trace
+from delaytron.traces import Trace, example, open_trace
+
+__all__ = [
+    "ALLOWED",
+    "NEVER",
+    "Delay",
+    "Fixed",
+    "Geometric",
+    "LogNormal",
+    "Pareto",
+    "Trace",
+    "Uniform",
+    "WithMissing",
+    "as_delay",
+    "example",
+    "parse",
+]
 
 ALLOWED = (
     "1000 or uniform:D, fixed:D, geometric:MEAN, lognormal:MEDIAN,SIGMA, pareto:MINIMUM,ALPHA, trace:FILE, "
@@ -121,44 +136,13 @@ class LogNormal(_Model):
 
 @dataclass(frozen=True)
 class Pareto(_Model):
-    """A heavy tail, rounded up: P(delay > d) = (minimum / d)^alpha for whole d; no mean when alpha <= 1."""
+    """A heavy tail, rounded up: P(delay > d) = (minimum / d)^alpha for d >= minimum; no mean when alpha <= 1."""
 
-    minimum: float = field(metadata={"check": partial(_within, 1, np.inf)})
+    minimum: float = field(metadata={"check": positive})
     alpha: float = field(metadata={"check": positive})
 
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
         return np.multiply(self.minimum, (1.0 - rng.random(n_rounds)) ** (-1.0 / self.alpha))
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Trace(_Model):
-    """Recorded delays, used in order and from the start again when they run out; `never` marks lost feedback.
-
-    The source is a sequence of whole numbers, or a file: text with one number per line (`#` comments and one
-    header line are skipped) or .npy, either also with .gz.
-
-    Examples
-    --------
-    >>> Trace([4, -1, 2])
-    Trace(3 delays, 33.3% never)
-    >>> Trace([4, 1, 2]).sample(5, np.random.default_rng(0)).tolist()
-    [4, 1, 2, 4, 1]
-    """
-
-    source: InitVar[Sequence[int] | NDArray[Any] | str | Path]
-    never: InitVar[int] = -1
-    delays: NDArray[np.int64] = field(init=False)
-
-    def __post_init__(self, source: Any, never: int) -> None:
-        whole("never", never, at_least=-NEVER)
-        values, lines = read_trace(Path(source)) if isinstance(source, str | Path) else (source, None)
-        object.__setattr__(self, "delays", check_trace(values, never, lines))
-
-    def __repr__(self) -> str:
-        return f"Trace({len(self.delays)} delays, {np.mean(self.delays == NEVER):.1%} never)"
-
-    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:  # noqa: ARG002
-        return np.resize(self.delays, n_rounds)
 
 
 @dataclass(frozen=True)
@@ -182,14 +166,16 @@ def parse(text: str) -> Delay:
     >>> parse("1000"), parse("lognormal:100,1.5+missing:0.2")
     (Uniform(D=1000), WithMissing(model=LogNormal(median=100.0, sigma=1.5), rate=0.2))
     """
-    models = {kind.__name__.lower(): kind for kind in (Fixed, Uniform, Geometric, LogNormal, Pareto, Trace)}
+    models = {kind.__name__.lower(): kind for kind in (Fixed, Uniform, Geometric, LogNormal, Pareto)}
     main, *rates = text.strip().split("+missing:", maxsplit=1)
     name, _, words = (main if ":" in main else f"uniform:{main}").partition(":")
     try:
-        values: list[Any] = [words]
-        if name != "trace":
-            values = [int(word) if word.strip().isdigit() else float(word) for word in words.split(",")]
-        delay = models[name](*values)
+        delay: Delay
+        if name == "trace":
+            delay = open_trace(words)
+        else:
+            values: list[Any] = [int(word) if word.strip().isdigit() else float(word) for word in words.split(",")]
+            delay = models[name](*values)
         return WithMissing(delay, float(rates[0])) if rates else delay
     except InvalidInput:
         raise

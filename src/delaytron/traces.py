@@ -1,50 +1,203 @@
-"""Recorded delays: read from files and checked."""
+"""Recorded delays: whole numbers, waiting times, or times of events and their outcomes."""
 
-import gzip
-import zlib
+import os
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from delaytron.checks import choice, number, positive, whole
 from delaytron.errors import InvalidInput
-from delaytron.records import NEVER
+from delaytron.records import NEVER, Array, Ints
+from delaytron.times import Place, Recorded, at_index, delays_after, delays_between
+from delaytron.trace_files import TraceTable, as_table, read_content, read_numbers
 
 
-def check_trace(values: Any, never: int, lines: list[int] | None) -> NDArray[np.int64]:
-    """Return recorded delays with NEVER where `never` stands; `lines` says where each one was read."""
+@dataclass(frozen=True, repr=False, eq=False)
+class Trace:
+    """Recorded delays, used in order and from the start again when they run out; `never` marks lost feedback.
+
+    The source is a sequence of whole numbers, or a file, also with .gz: text with one number per line (`#`
+    comments and one header line are skipped), .npy, or a CSV or TSV table in which one column starts with
+    "event" and one with "outcome" (see `from_times`).
+
+    Attributes
+    ----------
+    delays : ndarray of int64
+        One delay per round, `NEVER` for lost feedback.
+    waits : ndarray of float64 or None
+        Seconds from event to outcome, NaN for lost feedback, where the trace comes from times.
+
+    Examples
+    --------
+    >>> Trace([4, -1, 2])
+    Trace(3 delays, 33.3% never)
+    >>> Trace([4, 1, 2]).sample(5, np.random.default_rng(0)).tolist()
+    [4, 1, 2, 4, 1]
+    """
+
+    source: InitVar[Sequence[int] | NDArray[Any] | str | Path | Recorded]
+    never: InitVar[int] = -1
+    delays: Ints = field(init=False)
+    waits: Array | None = field(init=False)
+
+    def __post_init__(self, source: Any, never: int) -> None:
+        recorded = _record(source, whole("never", never, at_least=-NEVER))
+        object.__setattr__(self, "delays", recorded.delays)
+        object.__setattr__(self, "waits", recorded.waits)
+
+    @classmethod
+    def from_times(cls, event: Any, outcome: Any, never: float = -1) -> Self:
+        """Make a trace of two columns of times: when something was decided, and when the outcome was known.
+
+        Rounds are the events in the order of time, so a burst of traffic is many rounds. Feedback is delivered at
+        the start of the first later round whose event is not before the outcome; without one, at the first round
+        after the trace.
+
+        Parameters
+        ----------
+        event, outcome : sequence
+            Numbers (seconds), datetimes or ISO text. Where the outcome is None, NaN, NaT, empty text or `never`,
+            feedback never comes.
+
+        Examples
+        --------
+        >>> Trace.from_times([10, 20, 21, 22, 30], [20, 29, 22, 22, 99]).delays.tolist()
+        [1, 3, 1, 1, 1]
+        >>> Trace.from_times(["2024-05-31T10:00", "2024-05-31T10:01"], ["2024-05-31T10:07", ""])
+        Trace(2 delays, 50.0% never)
+        """
+        return cls(delays_between(event, outcome, number("never", never)))
+
+    @classmethod
+    def from_waits(cls, waits: Any, rate: float = 1.0, never: float = -1) -> Self:
+        """Make a trace of waiting times in any unit, for a steady `rate` of rounds per unit.
+
+        Examples
+        --------
+        >>> Trace.from_waits([0, 1.2, None, 3], rate=10)
+        Trace(4 delays, 25.0% never)
+        """
+        return cls(delays_after(waits, positive("rate", rate), number("never", never)))
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        event: str | None = None,
+        outcome: str | None = None,
+        wait: str | None = None,
+        rate: float = 1.0,
+    ) -> Self:
+        """Read a table with named columns: `event` and `outcome` hold times, or `wait` holds waiting times.
+
+        Without names it is read like `Trace(path)`.
+        """
+        named = [name for name in (event, outcome, wait) if name is not None]
+        if len(named) != (2 if event is not None else wait is not None) or (rate != 1 and wait is None):
+            raise InvalidInput("name two columns of times, event and outcome, or one of waiting times, wait with rate")
+        if not named:
+            return cls(path)
+        table = as_table(Path(path), read_content(Path(path)))
+        if table is None:
+            raise InvalidInput(f"{path}, line 1: there must be a header with the columns {', '.join(named)}")
+        if wait is None:
+            return cls(_between(table, named))
+        return cls(delays_after(table.columns(named)[0], positive("rate", rate), -1, table.place))
+
+    def sample(self, n_rounds: int, rng: np.random.Generator) -> Ints:  # noqa: ARG002
+        """Return `n_rounds` delays, as recorded."""
+        return np.resize(self.delays, whole("n_rounds", n_rounds, at_least=0))
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self.delays)} delays, {np.mean(self.delays == NEVER):.1%} never)"
+
+
+def _record(source: Any, never: int) -> Recorded:
+    if isinstance(source, Recorded):
+        return source
+    if not isinstance(source, str | Path):
+        return Recorded(_check(source, never, at_index))
+    path = Path(source)
+    content = read_content(path)
+    table = as_table(path, content)
+    if table is not None and len(table.names) > 1:
+        return _times_of(table, never)
+    values, lines = read_numbers(path, content)
+    return Recorded(_check(values, never, lambda i: f"line {lines[i]}" if lines else at_index(i), f"{path}, "))
+
+
+def _check(values: Any, never: int, place: Place, file: str = "") -> Ints:
+    """Return whole numbers as delays, with NEVER where `never` stands."""
     try:
         given = np.asarray(values)
     except ValueError:
         raise InvalidInput("a trace must be a 1-D sequence, got rows of different lengths") from None
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-        raise InvalidInput(f"a trace must be 1-D whole numbers, got shape {given.shape} of {given.dtype}")
+        raise InvalidInput(f"{file}a trace must be 1-D whole numbers, got shape {given.shape} of {given.dtype}")
     given = given.astype(np.uint64 if given.dtype.kind == "u" else np.int64)
     for i in np.flatnonzero((given < 1) & (given != never))[:1]:
-        place = f"line {lines[i]}" if lines else f"index {i}"
-        raise InvalidInput(f"a delay must be at least 1, or {never} for never; got {given[i]} at {place}")
+        raise InvalidInput(f"{file}{place(i)}: a delay must be at least 1, or {never} for never; got {given[i]}")
     return np.where(given == never, NEVER, np.minimum(given, NEVER)).astype(np.int64)
 
 
-def read_trace(path: Path) -> tuple[Any, list[int] | None]:
-    """Return the numbers of a trace file, and their line numbers where it is text."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            if path.name.removesuffix(".gz").endswith(".npy"):
-                return np.lib.format.read_array(file, allow_pickle=False), None
-            text = file.read().decode("utf-8-sig")
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise InvalidInput(f"cannot read the trace {str(path)!r}: {error}") from None
-    return _numbers(text)
+def _between(table: TraceTable, names: Sequence[str], never: int = -1) -> Recorded:
+    event, outcome = table.columns(names)
+    return delays_between(event, outcome, never, table.place)
 
 
-def _numbers(text: str) -> tuple[list[int], list[int]]:
-    words = (row.partition("#")[0].strip() for row in text.splitlines())
-    rows = [(line, word) for line, word in enumerate(words, start=1) if word]
-    header = bool(rows) and rows[0][1].lstrip("\"'")[:1].isalpha()
-    for line, word in rows[header:]:
-        if not word.removeprefix("-").isdecimal() or len(word) > 99:
-            raise InvalidInput(f"a trace has one whole number per line, got {word!r} at line {line}")
-    values = [max(-NEVER, min(int(word), NEVER)) for _, word in rows[header:]]
-    return values, [line for line, _ in rows[header:]]
+def _times_of(table: TraceTable, never: int) -> Recorded:
+    """Read a table whose columns of times can be told by their names."""
+    names = [table.starting(word) for word in ("event", "outcome")]
+    found = [name for name in names if name is not None]
+    if len(found) < 2:
+        raise InvalidInput(
+            f"{table.path}, line 1: one column must start with event and one with outcome, got "
+            f"{', '.join(table.names)}; name the columns, as event and outcome or as wait"
+        )
+    return _between(table, found, never)
+
+
+class Example(NamedTuple):
+    """A recorded trace that others have published."""
+
+    file: str
+    source: str
+    wait: str | None = None
+
+
+EXAMPLES = {
+    "college": Example("college_reply_delays.csv.gz", "https://snap.stanford.edu/data/CollegeMsg.html"),
+    "dengue": Example("dengue_report_delays.csv.gz", "https://cran.r-project.org/package=NobBS"),
+    "retweets": Example(
+        "retweet_delays.csv.gz", "https://cran.r-project.org/package=seismic", wait="relative_time_second"
+    ),
+}
+
+
+def example(name: str) -> Trace:
+    """Read a real trace: `college` (replies), `dengue` (reports of cases) or `retweets`.
+
+    The file is looked for in the folder `delays` of the folder that the variable DELAYTRON_DATA names.
+    """
+    known = EXAMPLES[choice("example", name, EXAMPLES)]
+    home = os.environ.get("DELAYTRON_DATA")
+    folder = Path(home or "DELAYTRON_DATA") / "delays"
+    if home and (folder / known.file).is_file():
+        return Trace.from_file(folder / known.file, wait=known.wait)
+    where = str(folder) if home else "the folder delays of a folder that the variable DELAYTRON_DATA names"
+    raise InvalidInput(f"{name} is not on this machine: put {known.file}, made of {known.source}, into {where}")
+
+
+def open_trace(source: str, **columns: Any) -> Trace:
+    """Read a file or, where there is none of that name, an example; `columns` are those of `Trace.from_file`."""
+    if Path(source).exists():
+        return Trace.from_file(source, **columns)
+    if source not in EXAMPLES:
+        raise InvalidInput(f"cannot read the trace {source!r}: no such file; the examples are {', '.join(EXAMPLES)}")
+    if columns:
+        raise InvalidInput(f"the columns of the example {source} are known; leave {', '.join(columns)} out")
+    return example(source)

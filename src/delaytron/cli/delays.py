@@ -1,0 +1,181 @@
+"""`delaytron delays`: what recorded delays are like, and which models fit them."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import ceil
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from delaytron.cli.options import Json
+from delaytron.cli.outputs import show, targets, write
+from delaytron.delay_summary import DelaySummary, Pending, summarize
+from delaytron.tables import new_table
+from delaytron.traces import open_trace
+
+EXAMPLES = """
+Examples
+
+delaytron delays college
+delaytron delays dengue --plot dengue.png
+delaytron delays clicks.csv --event shown_at --outcome clicked_at
+delaytron delays waits.csv --wait seconds --rate 2.5 --output out
+"""
+BLOCKS = "▁▂▃▄▅▆▇█"
+WIDTH = 40  # blocks of a line over time
+LARGE = 20_000_000  # bytes of a file that take longer than a second
+UNITS = ((365.25 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+Source = Annotated[str, typer.Argument(metavar="FILE", help="CSV, TSV, text or .npy, also .gz; or an example's name.")]
+Event = Annotated[str | None, typer.Option(metavar="COLUMN", help="When decisions were made.", show_default="event*")]
+Outcome = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="When outcomes were known; empty: never.", show_default="outcome*")
+]
+Wait = Annotated[str | None, typer.Option(metavar="COLUMN", help="Waiting times, instead of the other two columns.")]
+Rate = Annotated[float, typer.Option(help="Rounds per unit of the waiting times.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw delays and waiting rounds: .png, .pdf or .svg.")]
+Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write delays.csv, delays.json and delays.png.")]
+
+
+def delays(
+    source: Source,
+    event: Event = None,
+    outcome: Outcome = None,
+    wait: Wait = None,
+    rate: Rate = 1.0,
+    plot: Plot = None,
+    output: Output = None,
+    json: Json = False,
+) -> None:
+    """Tell what recorded delays are like: how long, how many never come, how many rounds wait, and what fits.
+
+    A table needs a column of times at which decisions were made and one of
+    times at which their outcomes were known. Rounds are the decisions in the
+    order of time. The examples are college, dengue and retweets.
+    """
+    files = targets(plot, None, output, ("delays", "delays"))
+    asked = {"event": event, "outcome": outcome, "wait": wait, "rate": None if rate == 1 else rate}
+    named = {name: value for name, value in asked.items() if value is not None}
+    with _spinner(Path(source)):
+        summary = summarize(open_trace(source, **named), Path(source).name)
+    document = delays_document(summary)
+    recorded = f"delaytron run --delay {quote(f'trace:{source}')}"
+    if named:
+        words = ", ".join(f"{name}={value!r}" for name, value in named.items())
+        recorded = f"dt.delays.Trace.from_file({source!r}, {words})"
+    show(document, Group(*delay_lines(summary), _hint(summary, recorded)), json)
+    write(files, summary, document, json)
+
+
+@contextmanager
+def _spinner(path: Path) -> Iterator[None]:
+    """Show that something goes on, if it is much and somebody looks."""
+    if not sys.stderr.isatty() or not path.is_file() or path.stat().st_size < LARGE:
+        yield
+        return
+    with Console(stderr=True).status(f"reading {escape(str(path))}"):
+        yield
+
+
+def delays_document(summary: DelaySummary) -> dict[str, Any]:
+    """Return a summary as plain values."""
+    return {
+        "name": summary.name,
+        "rounds": summary.n_rounds,
+        "never": summary.never,
+        "late": summary.late,
+        "mean": summary.mean,
+        "quantiles": {str(share): delay for share, delay in summary.quantiles.items()},
+        "seconds": {str(share): wait for share, wait in summary.waits.items()},
+        "pending": {"mean": summary.pending.mean, "highest": summary.pending.highest},
+        "coming": {"mean": summary.coming.mean, "highest": summary.coming.highest},
+        "fits": [
+            {"model": fit.text, "log_likelihood": fit.log_likelihood, "distance": fit.distance} for fit in summary.fits
+        ],
+        "delays": summary.models,
+    }
+
+
+def delay_lines(summary: DelaySummary) -> Iterator[RenderableType]:
+    """Go through what the screen shows of a summary."""
+    late = f", {summary.late:.1%} only after the last" if summary.late else ""
+    yield Text(f"{summary.name}: {summary.n_rounds:,} rounds, {summary.never:.1%} never answered{late}\n")
+    if summary.mean is not None:
+        yield _quantile_table(summary)
+        yield Text(f"Of the delays that come; their mean is {summary.mean:,.1f} rounds.\n")
+    yield _pending_table(summary)
+    yield Text("What is never answered waits for ever.\n" if summary.never else "")
+    if summary.fits:
+        yield _fit_table(summary)
+        yield Text("Fitted to the delays that come, the likelier one first.\n")
+
+
+def _quantile_table(summary: DelaySummary) -> Table:
+    table = _table("delay", ["max" if share == 1 else f"{share:.0%}" for share in summary.quantiles])
+    table.add_row("rounds", *(f"{delay:,}" for delay in summary.quantiles.values()))
+    if summary.waits:
+        table.add_row("time", *map(duration, summary.waits.values()))
+    return table
+
+
+def _table(first: str, titles: Sequence[str]) -> Table:
+    table = new_table(first)
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True)
+    return table
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the largest unit of which it has one.
+
+    Examples
+    --------
+    >>> duration(0), duration(42), duration(5400), duration(86400 * 40)
+    ('0 s', '42 s', '1.5 h', '40 d')
+    """
+    size, unit = next((pair for pair in UNITS if seconds >= pair[0]), UNITS[-1])
+    return f"{round(seconds / size, 1 if seconds < 10 * size else None):g} {unit}"
+
+
+def _pending_table(summary: DelaySummary) -> Table:
+    table = _table("waiting rounds", ("mean", "highest"))
+    table.add_column(f"from round 1 to {summary.n_rounds:,}", no_wrap=True)
+    kinds = {"all": summary.pending} | ({"to be answered": summary.coming} if summary.never else {})
+    for name, pending in kinds.items():
+        table.add_row(name, f"{pending.mean:,.1f}", f"{pending.highest:,}", sparkline(pending))
+    return table
+
+
+def sparkline(pending: Pending) -> str:
+    """Return the waiting rounds over time as blocks, the tallest for the most there were.
+
+    Examples
+    --------
+    >>> sparkline(Pending(1.5, 8, np.arange(1, 9)))
+    '▁▂▃▄▅▆▇█'
+    """
+    parts = np.array_split(pending.stretches, min(len(pending.stretches), WIDTH))
+    heights = [int(part.max()) * len(BLOCKS) / max(1, pending.highest) for part in parts]
+    return "".join(BLOCKS[max(0, ceil(height) - 1)] for height in heights)
+
+
+def _fit_table(summary: DelaySummary) -> Table:
+    table = _table("model", ("log-likelihood", "KS distance"))
+    for fit in summary.fits:
+        table.add_row(fit.text, f"{fit.log_likelihood:.3f}", f"{fit.distance:.3f}")
+    return table
+
+
+def _hint(summary: DelaySummary, recorded: str) -> Text:
+    """Say how to play what was recorded, and the model that fits it better."""
+    models = [f"  delaytron run --delay {model}" for model in summary.models[:1]]
+    first = f"To play these delays{', or the likelier model' if models else ''}:"
+    return Text("\n".join([first, f"  {recorded}", *models]))

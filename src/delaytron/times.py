@@ -1,0 +1,210 @@
+"""Times turned into delays: rounds are events in their own order, and a delay counts the rounds until the outcome."""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from datetime import date
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delaytron.errors import InvalidInput
+from delaytron.records import NEVER, Array, Bools, Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ALLOWED = "numbers or ISO times (2024-05-31, 2024-05-31T12:30:00), all of one kind and to the microsecond"
+MISSING = ("", "NA", "NaN", "nan", "NaT", "None", "null", "NULL")
+
+Place = Callable[[int], str]  # where a row stands, as an error begins
+
+
+class Recorded(NamedTuple):
+    """A delay per round and, where there were times, the seconds from event to outcome (NaN: no outcome)."""
+
+    delays: Ints
+    waits: Array | None = None
+
+
+class Times(NamedTuple):
+    """One column: what was given, as numbers (microseconds of dates), what is missing, and what kind of time it is."""
+
+    column: "pa.Array"
+    values: NDArray[Any]
+    missing: Bools
+    kind: str
+
+    def first(self, wrong: Bools) -> tuple[int, str] | None:
+        """Return the first row where something is wrong, and the value that stands there."""
+        row = int(wrong.argmax())
+        return (row, str(self.column[row])) if wrong.any() else None
+
+
+def at_index(row: int) -> str:
+    """Say where a row of a sequence stands."""
+    return f"index {row}"
+
+
+def delays_between(event: Any, outcome: Any, never: float, place: Place = at_index) -> Recorded:
+    """Return the delays of rounds that are the events, sorted by time.
+
+    Feedback is delivered at the start of the first later round whose event is not before the outcome; if there
+    is none, at the first round after the last one.
+
+    Examples
+    --------
+    >>> delays_between([10, 20, 21, 22, 30], [20, 29, None, 22, 99], -1).delays[[0, 1, 3, 4]]
+    array([1, 3, 1, 1])
+    """
+    events, outcomes = as_times("event", event, None, place), as_times("outcome", outcome, never, place)
+    _check_pair(events, outcomes, place)
+    order = np.argsort(events.values, kind="stable")
+    start, end, missing = events.values[order], outcomes.values[order], outcomes.missing[order]
+    delays = np.maximum(1, np.searchsorted(start, end, side="left") - np.arange(len(start)))
+    waits = (end - start) / (1.0 if events.kind == "numbers" else 1e6)
+    return Recorded(np.where(missing, NEVER, delays), np.where(missing, np.nan, waits))
+
+
+def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
+    n_events, n_outcomes = len(events.values), len(outcomes.values)
+    if n_events != n_outcomes or not n_events:
+        raise InvalidInput(f"a trace needs an outcome for each event, got {n_events} events and {n_outcomes} outcomes")
+    lost = events.first(events.missing)
+    if lost:
+        raise InvalidInput(f"{place(lost[0])}: the event time is missing; only an outcome may be")
+    if outcomes.kind not in ("", events.kind):
+        row = int(outcomes.missing.argmin())
+        pair = f"{str(events.column[row])!r} ({events.kind}) and {str(outcomes.column[row])!r} ({outcomes.kind})"
+        raise InvalidInput(f"{place(row)}: event and outcome must be of one kind, got {pair}")
+    early = outcomes.first(~outcomes.missing & (outcomes.values < events.values))
+    if early:
+        row, value = early
+        raise InvalidInput(f"{place(row)}: the outcome {value} lies before its event {events.column[row]}")
+
+
+def delays_after(waits: Any, rate: float, never: float, place: Place = at_index) -> Recorded:
+    """Return the delays of waiting times when there are `rate` rounds in a unit of time.
+
+    Examples
+    --------
+    >>> delays_after([0, 1.2, 3], 10, -1).delays
+    array([ 1, 12, 30])
+    """
+    times = as_times("wait", waits, never, place)
+    if times.kind not in ("", "numbers"):
+        raise InvalidInput(f"{place(0)}: a waiting time must be a number, got {times.column[0]} ({times.kind})")
+    early = times.first(~times.missing & (times.values < 0))
+    if early:
+        raise InvalidInput(
+            f"{place(early[0])}: a waiting time must be at least 0, or {never} for never; got {early[1]}"
+        )
+    if not len(times.values):
+        raise InvalidInput("a trace needs at least one waiting time, got none")
+    rounds = np.clip(np.ceil(times.values * rate), 1, 2.0**62).astype(np.int64)
+    return Recorded(np.where(times.missing, NEVER, np.minimum(rounds, NEVER)))
+
+
+def as_times(name: str, values: Any, never: float | None, place: Place) -> Times:
+    """Return a checked column of times; None, NaN, NaT, empty text and `never` are missing."""
+    column = _column(name, values, never)
+    if _kind(name, column.type) == "text":
+        column, parsed = _parsed(name, column, never, place)
+    else:
+        column = parsed = _without(column, never)
+    times = Times(column, *_plain(name, parsed))
+    endless = times.first(~np.isfinite(times.values)) if times.values.dtype.kind == "f" else None
+    if endless:
+        raise InvalidInput(f"{place(endless[0])}: {name} must be finite, got {endless[1]}")
+    return times
+
+
+def _column(name: str, values: Any, never: float | None) -> "pa.Array":
+    """Values in memory as an Arrow array; dates of Python become text, as Arrow would drop their hours and zones."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    if isinstance(values, np.ndarray) and kind == "M" and values.dtype != "datetime64[ns]":
+        values = values.astype("datetime64[us]")  # Arrow knows no months, and no hours
+    elif isinstance(values, list | tuple) or kind == "O":
+        values = [_written(value, never) for value in values]
+    try:
+        column = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
+        raise InvalidInput(f"{name} must be {ALLOWED}; {' '.join(str(problem).split())}") from None
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _written(value: Any, never: float | None) -> Any:
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, np.datetime64):
+        return str(value.astype("datetime64[us]"))
+    return None if isinstance(value, Real) and value == never else value
+
+
+def _parsed(name: str, text: "pa.Array", never: float | None, place: Place) -> tuple["pa.Array", "pa.Array"]:
+    """Return a column of text with nothing where a time is missing, and the times that it means."""
+    from pyarrow import compute  # noqa: PLC0415 - slow to import
+
+    for column in (text, compute.utf8_trim_whitespace(text)):
+        known = _without(column, never)
+        parsed = _parse(known)
+        if parsed is not None:
+            return known, _without(parsed, never)  # -1.0 is no text that says never, but a number that does
+    row = bisect_left(range(1, len(known) + 1), True, key=lambda n: _parse(known[:n]) is None)
+    raise InvalidInput(f"{place(row)}: {name} must be {ALLOWED}; got {str(known[row])!r}")
+
+
+def _parse(text: "pa.Array") -> "pa.Array | None":
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    for kind in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
+        try:
+            return text.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _without(column: "pa.Array", never: float | None) -> "pa.Array":
+    """Empty the places where a time is missing."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+    from pyarrow import compute  # noqa: PLC0415
+
+    kind = _kind("a column", column.type)
+    if kind == "text":
+        marks = MISSING if never is None else (*MISSING, f"{never:g}")
+        return compute.if_else(compute.is_in(column, value_set=pa.array(marks, column.type)), None, column)
+    if kind == "numbers" and never is not None:
+        return compute.if_else(compute.equal(column, never), None, column)
+    return column
+
+
+def _plain(name: str, column: "pa.Array") -> tuple[NDArray[Any], Bools, str]:
+    """Return a column as NumPy has it, which rows are missing (0 stands there), and its kind."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    kind = _kind(name, column.type)
+    try:
+        if kind.startswith("times"):
+            column = column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)))
+        values = column.cast(pa.float64() if pa.types.is_floating(column.type) else pa.int64()).fill_null(0).to_numpy()
+    except pa.ArrowInvalid as problem:
+        raise InvalidInput(f"{name} must be {ALLOWED}; {problem}") from None
+    return values, column.is_null().to_numpy(zero_copy_only=False), kind
+
+
+def _kind(name: str, given: "pa.DataType") -> str:
+    from pyarrow import types  # noqa: PLC0415 - slow to import
+
+    if types.is_null(given):
+        return ""
+    if types.is_integer(given) or types.is_floating(given):
+        return "numbers"
+    if types.is_string(given) or types.is_large_string(given):
+        return "text"
+    if types.is_timestamp(given) or types.is_date(given):
+        return "times" if getattr(given, "tz", None) is None else "times with a zone"
+    raise InvalidInput(f"{name} must be {ALLOWED}; got {given}")

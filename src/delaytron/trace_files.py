@@ -1,0 +1,117 @@
+"""Files of recorded delays: one number per line, .npy, or a table with columns of times."""
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delaytron.errors import InvalidInput
+from delaytron.records import NEVER
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HEAD = 2**16  # bytes in which the header of a table must end
+
+
+def read_content(path: Path) -> bytes:
+    """Return what is in a file, decompressed where its name ends in .gz."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix.lower() == ".gz" else content
+    except (OSError, EOFError, zlib.error) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise InvalidInput(f"cannot read the trace {str(path)!r}: {reason}") from None
+
+
+def read_numbers(path: Path, content: bytes) -> tuple[Any, list[int] | None]:
+    """Return the numbers of a file without columns, and their line numbers where it is text."""
+    try:
+        if path.name.lower().removesuffix(".gz").endswith(".npy"):
+            return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False), None
+        rows = _filled_lines(content.decode("utf-8-sig"))
+    except ValueError as problem:
+        raise InvalidInput(f"cannot read the trace {str(path)!r}: {problem}") from None
+    for line, word in rows:
+        if not word.removeprefix("-").isdecimal() or len(word) > 99:
+            raise InvalidInput(f"{path}, line {line}: a trace has one whole number per line, got {word!r}")
+    if not rows:
+        raise InvalidInput(f"{path}: there is no delay in this file")
+    return [max(-NEVER, min(int(word), NEVER)) for _, word in rows], [line for line, _ in rows]
+
+
+def _filled_lines(text: str) -> list[tuple[int, str]]:
+    """Return what stands in each line but comments and a header."""
+    words = (row.partition("#")[0].strip() for row in text.splitlines())
+    rows = [(line, word) for line, word in enumerate(words, start=1) if word]
+    return rows[1:] if rows and _is_header(rows[0][1]) else rows
+
+
+def _is_header(line: str) -> bool:
+    return line.lstrip("\"'")[:1].isalpha()
+
+
+@dataclass(frozen=True)
+class TraceTable:
+    """A CSV or TSV file with a header, in memory."""
+
+    path: Path
+    content: bytes
+    names: tuple[str, ...]
+    delimiter: str
+
+    def place(self, row: int) -> str:
+        """Say where a row of values stands."""
+        rows = csv.reader(io.StringIO(self.content.decode("utf-8-sig", "replace")), delimiter=self.delimiter)
+        filled = (rows.line_num for cells in rows if cells)
+        return f"{self.path}, line {next(islice(filled, row + 1, None))}"
+
+    def starting(self, word: str) -> str | None:
+        """Return the name of the only column that starts so, in any case."""
+        found = [name for name in self.names if name.strip().lower().startswith(word)]
+        return found[0] if len(found) == 1 else None
+
+    def columns(self, names: Sequence[str]) -> "list[pa.Array]":
+        """Return the columns of these names as text."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        for name in names:
+            if self.names.count(name) != 1:
+                there = ", ".join(self.names)
+                raise InvalidInput(f"{self.path}: there must be one column {name!r}; the columns are {there}")
+        try:
+            table = self._read(names)
+        except pa.ArrowInvalid as problem:
+            row, why = re.fullmatch(r"(?:.*Row #(\d+): )?(.*)", str(problem), re.DOTALL).groups()  # type: ignore[union-attr]
+            raise InvalidInput(f"{self.place(int(row) - 2) if row else self.path}: {why}") from None
+        if not table.num_rows:
+            raise InvalidInput(f"{self.path}: there is no row below the header")
+        return [table.column(name).combine_chunks() for name in names]
+
+    def _read(self, names: Sequence[str]) -> "pa.Table":
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+        from pyarrow import csv as arrow  # noqa: PLC0415
+
+        return arrow.read_csv(
+            pa.BufferReader(self.content),
+            arrow.ReadOptions(use_threads=False),  # with threads, an error does not say in which row
+            arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            arrow.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string())),
+        )
+
+
+def as_table(path: Path, content: bytes) -> TraceTable | None:
+    """Return a file as a table, if it begins with a header."""
+    lines = content[:HEAD].decode("utf-8-sig", "replace").lstrip().splitlines()
+    if not lines or not _is_header(lines[0]):
+        return None
+    delimiter = next((mark for mark in "\t,;" if mark in lines[0]), ",")
+    return TraceTable(path, content, tuple(next(csv.reader(lines[:1], delimiter=delimiter))), delimiter)
