@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-MISSING = {"", "na", "n/a", "#n/a", "nan", "+nan", "-nan", "null", "inf", "+inf", "-inf"}
+NO_NUMBERS = ("nan", "inf", "infinity")
+MISSING = {"", "na", "n/a", "#n/a", "null", *(sign + word for sign in ("", "+", "-") for word in NO_NUMBERS)}
 Key = str | float  # of a category: by it, categories are sorted and told apart
 
 

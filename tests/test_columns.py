@@ -1,0 +1,86 @@
+"""What the columns of a table become: numbers, categories, labels; all at once or in blocks."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+import delaytron as dt
+from delaytron.datasets import load
+from delaytron.datasets.arrow import open_parquet
+
+
+class TestColumns:
+    def read(self, tmp_path, text, **options):
+        path = tmp_path / "own.csv"
+        path.write_text(text)
+        return load(path, **options)
+
+    def test_without_a_header_columns_are_called_by_their_position(self, tmp_path):
+        data = self.read(tmp_path, "a,1,x\nb,2,y\n", label=-1)
+        assert data.feature_names == ("0=a", "0=b", "1")
+
+    def test_numbers_are_categories_where_the_user_says_so(self, tmp_path):
+        data = self.read(tmp_path, "zip,y\n10,a\n9.0,b\n9,a\n", categorical=["zip"])
+        assert data.feature_names == ("zip=9", "zip=10")
+        assert data.X.tolist() == [[0, 1], [1, 0], [1, 0]]
+        assert self.read(tmp_path, "zip,y\n10,a\nx9,b\n", categorical=0).feature_names == ("zip=10", "zip=x9")
+
+    def test_dates_are_categories_where_the_user_says_so(self, tmp_path):
+        data = self.read(tmp_path, "day,y\n2020-01-02,a\n2020-01-01,b\n", categorical="day")
+        assert data.feature_names == ("day=2020-01-01", "day=2020-01-02")
+        days = pa.table({"day": pa.array([1, 0], pa.date32()), "y": ["a", "b"]})
+        assert load(days, categorical="day").feature_names == ("day=1970-01-01", "day=1970-01-02")
+
+    def test_whole_numbers_are_labels_without_a_point_in_the_order_of_numbers(self, tmp_path):
+        data = self.read(tmp_path, "a,target\n1,10.0\n2,9.0\n3,-1\n4,9\n")
+        assert (data.class_names, data.y.tolist()) == (("-1", "9", "10"), [2, 1, 0, 1])
+        assert self.read(tmp_path, "a,y\n1,10\n2,9\n3,b\n").class_names == ("10", "9", "b")
+
+    def test_spaces_around_cells_do_not_count(self, tmp_path):
+        data = self.read(tmp_path, "age , city, label\n 39, rome , x\n 40,rome, y\n")
+        assert (data.feature_names, data.class_names) == (("age", "city=rome"), ("x", "y"))
+        assert data.X.tolist() == [[39, 1], [40, 1]]
+
+    @pytest.mark.parametrize(
+        "text", ["a;b;y\n1;2;u\n3;4;v\n", "a\tb\ty\n1\t2\tu\n3\t4\tv\n", '"a","b","y"\n1,2,u\n3,4,v\n']
+    )
+    def test_cells_may_be_divided_by_other_signs(self, text, tmp_path):
+        assert self.read(tmp_path, text).X.tolist() == [[1, 2], [3, 4]]
+
+    def test_numbers_with_a_plus_are_numbers(self, tmp_path):
+        assert self.read(tmp_path, "a,y\n+1,u\n-2,v\n").X.tolist() == [[1], [-2]]
+
+    def test_truth_in_words_is_a_number(self, tmp_path):
+        data = self.read(tmp_path, "a,y\nTRUE,no\nfalse,yes\nTrue,no\n")
+        assert (data.X.tolist(), data.feature_names) == ([[1], [0], [1]], ("a",))
+
+    def test_many_categories_make_a_sparse_matrix(self, tmp_path):
+        names = [f"user {i}" for i in range(20_000)]
+        data = load(pa.table({"user": names, "age": range(20_000), "y": np.arange(20_000) % 2}))
+        assert (data.sparse, data.n_features, data.X.nnz) == (True, 20_001, 40_000)
+        assert data.feature_names[data.X.indices[2 * 777]] == "user=user 777"
+        assert data.X[[777]].toarray()[0, -1] == 777
+
+
+class TestBlocks:
+    def test_blocks_of_a_parquet_file_are_the_whole_of_it(self, tmp_path, monkeypatch):
+        rng = np.random.default_rng(1)
+        columns = {
+            "a": rng.normal(size=5000),
+            "city": rng.choice(["rome", "oslo"], 5000),
+            "y": rng.choice(["u", "v"], 5000),
+        }
+        pq.write_table(pa.table(columns), tmp_path / "own.parquet", row_group_size=1700)
+        monkeypatch.setattr("delaytron.datasets.arrow.BLOCK_BYTES", 24 * 800)
+        blocks, whole = list(open_parquet(tmp_path / "own.parquet")()), load(tmp_path / "own.parquet")
+        assert max(len(block.labels) for block in blocks) <= 800
+        assert {block.feature_names for block in blocks} == {("a", "city=oslo", "city=rome")}
+        assert np.array_equal(np.vstack([block.X for block in blocks]), whole.X)
+        assert np.concatenate([block.labels for block in blocks]).tolist() == [whole.class_names[k] for k in whole.y]
+
+    def test_an_error_in_a_later_block_names_its_row(self, tmp_path, monkeypatch):
+        pq.write_table(pa.table({"a": [*range(900), None], "y": [0, 1, 2] * 300 + [0]}), tmp_path / "own.parquet")
+        monkeypatch.setattr("delaytron.datasets.arrow.BLOCK_BYTES", 8 * 100)
+        with pytest.raises(dt.InvalidInput, match=r"own.parquet, row 900, column 'a': the cell is empty"):
+            dt.datasets.stream(tmp_path / "own.parquet")
