@@ -57,6 +57,8 @@ def play_all(plan: Plan, learners: list[Learner], jobs: list[Job], n_jobs: int |
     from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
 
     threads = cpu_count() if n_jobs in (None, -1) else whole("n_jobs", n_jobs, at_least=1)
+    if isinstance(plan.data, FileStream):
+        threads = 1  # reading takes longer than playing, so as many runs as possible share it
     batches = [batch for group in _groups(learners, jobs) for batch in _batches(plan, learners, group, threads)]
     played = Parallel(threads, require="sharedmem")(delayed(_play)(plan, learners, batch) for batch in batches)
     place = {job: i for i, job in enumerate(job for batch in batches for job in batch)}

@@ -77,6 +77,16 @@ def write(files: Sequence[tuple[str, Path]], outcome: Outcome, document: Any, js
 
 
 @contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Show on stderr, if that is a terminal, that something takes its time, nobody knows how much."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status(what):
+        yield
+
+
+@contextmanager
 def progress_bar(total: int, unit: str = "rounds", at_first: str = "compiling") -> Iterator[Progress | None]:
     """Show a bar on stderr while the block runs, if that is a terminal."""
     if not sys.stderr.isatty():

@@ -13,7 +13,7 @@ import typer
 from delaytron import datasets, delays, tables
 from delaytron.checks import choice
 from delaytron.cli import options
-from delaytron.cli.outputs import progress_bar, show, targets, write
+from delaytron.cli.outputs import busy, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
 from delaytron.learners.common import own_parameters
@@ -88,6 +88,11 @@ def run(
     report = _play(jobs, dataset, {"rounds": _usual_rounds(dataset) if rounds is None else rounds, **how})
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
+
+
+def _open_stream(path: str, loading: dict[str, Any]) -> datasets.FileStream:
+    with busy(f"checking {path}"):
+        return datasets.stream(path, **loading)
 
 
 @dataclass(frozen=True)
