@@ -25,7 +25,7 @@ def _read_abalone(_: str, path: Path) -> Block:
     table = np.loadtxt(path, dtype=str, delimiter=",", ndmin=2)
     sex = table[:, :1] == np.array(SEXES)
     if not sex.any(axis=1).all():
-        raise ValueError(f"got a sex {table[~sex.any(axis=1), 0][0]!r}, expected {', '.join(SEXES)}")
+        raise ValueError(f"got a sex {str(table[~sex.any(axis=1), 0][0])!r}, expected {', '.join(SEXES)}")
     return Block(np.hstack([sex, table[:, 1:-1].astype(np.float64)]), class_numbers(CARDS["abalone"], table[:, -1]))
 
 
