@@ -38,8 +38,8 @@ class Times(NamedTuple):
 
     def first(self, wrong: Bools) -> tuple[int, str] | None:
         """Return the first row where something is wrong, and the value that stands there."""
-        row = int(wrong.argmax())
-        return (row, str(self.column[row])) if wrong.any() else None
+        rows = np.flatnonzero(wrong)
+        return (int(rows[0]), str(self.column[int(rows[0])])) if rows.size else None
 
 
 def at_index(row: int) -> str:
@@ -93,22 +93,21 @@ def delays_after(waits: Any, rate: float, never: float, place: Place = at_index)
     array([ 1, 12, 30])
     """
     times = as_times("wait", waits, never, place)
+    if not len(times.values):
+        raise InvalidInput("a trace needs at least one waiting time, got none")
     if times.kind not in ("", "numbers"):
         raise InvalidInput(f"{place(0)}: a waiting time must be a number, got {times.column[0]} ({times.kind})")
     early = times.first(~times.missing & (times.values < 0))
     if early:
-        raise InvalidInput(
-            f"{place(early[0])}: a waiting time must be at least 0, or {never} for never; got {early[1]}"
-        )
-    if not len(times.values):
-        raise InvalidInput("a trace needs at least one waiting time, got none")
+        row, value = early
+        raise InvalidInput(f"{place(row)}: a waiting time must be at least 0, or {never:g} for never; got {value}")
     rounds = np.clip(np.ceil(times.values * rate), 1, 2.0**62).astype(np.int64)
     return Recorded(np.where(times.missing, NEVER, np.minimum(rounds, NEVER)))
 
 
 def as_times(name: str, values: Any, never: float | None, place: Place) -> Times:
     """Return a checked column of times; None, NaN, NaT, empty text and `never` are missing."""
-    column = _column(name, values, never)
+    column = _column(name, values, never, place)
     if _kind(name, column.type) == "text":
         column, parsed = _parsed(name, column, never, place)
     else:
@@ -120,7 +119,7 @@ def as_times(name: str, values: Any, never: float | None, place: Place) -> Times
     return times
 
 
-def _column(name: str, values: Any, never: float | None) -> "pa.Array":
+def _column(name: str, values: Any, never: float | None, place: Place) -> "pa.Array":
     """Values in memory as an Arrow array; dates of Python become text, as Arrow would drop their hours and zones."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
@@ -129,11 +128,28 @@ def _column(name: str, values: Any, never: float | None) -> "pa.Array":
         values = values.astype("datetime64[us]")  # Arrow knows no months, and no hours
     elif isinstance(values, list | tuple) or kind == "O":
         values = [_written(value, never) for value in values]
-    try:
-        column = pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:
-        raise InvalidInput(f"{name} must be {ALLOWED}; {' '.join(str(problem).split())}") from None
+    column = _arrow(values)
+    if column is None and isinstance(values, list):
+        row = _first_odd(len(values), lambda n: _arrow(values[:n]) is None)
+        raise InvalidInput(f"{place(row)}: {name} must be {ALLOWED}; got {values[row]!r}")
+    if column is None:
+        raise InvalidInput(f"{name} must be 1-D, {ALLOWED}; got {type(values).__name__}")
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _arrow(values: Any) -> "pa.Array | None":
+    """Return values as an Arrow array, if they are of one kind."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _first_odd(count: int, goes_wrong: Callable[[int], bool]) -> int:
+    """Return the first row that does not fit those before it, when it is known how many rows go wrong together."""
+    return bisect_left(range(1, count + 1), True, key=goes_wrong)
 
 
 def _written(value: Any, never: float | None) -> Any:
@@ -153,7 +169,7 @@ def _parsed(name: str, text: "pa.Array", never: float | None, place: Place) -> t
         parsed = _parse(known)
         if parsed is not None:
             return known, _without(parsed, never)  # -1.0 is no text that says never, but a number that does
-    row = bisect_left(range(1, len(known) + 1), True, key=lambda n: _parse(known[:n]) is None)
+    row = _first_odd(len(known), lambda n: _parse(known[:n]) is None)
     raise InvalidInput(f"{place(row)}: {name} must be {ALLOWED}; got {str(known[row])!r}")
 
 
@@ -178,7 +194,8 @@ def _without(column: "pa.Array", never: float | None) -> "pa.Array":
         marks = MISSING if never is None else (*MISSING, f"{never:g}")
         return compute.if_else(compute.is_in(column, value_set=pa.array(marks, column.type)), None, column)
     if kind == "numbers" and never is not None:
-        return compute.if_else(compute.equal(column, never), None, column)
+        mark = int(never) if float(never).is_integer() else never  # a float would not do beside large whole numbers
+        return compute.if_else(compute.equal(column, mark), None, column)
     return column
 
 
@@ -201,7 +218,7 @@ def _kind(name: str, given: "pa.DataType") -> str:
 
     if types.is_null(given):
         return ""
-    if types.is_integer(given) or types.is_floating(given):
+    if types.is_integer(given) or types.is_float32(given) or types.is_float64(given):
         return "numbers"
     if types.is_string(given) or types.is_large_string(given):
         return "text"
