@@ -74,6 +74,7 @@ def fetch(file: File, accept: Callable[[Path], object] = Path) -> Path:
 
 def _download(file: File, accept: Callable[[Path], object]) -> Path:
     import pooch  # noqa: PLC0415 - slow to import
+    import requests  # noqa: PLC0415
 
     pooch.get_logger().setLevel("WARNING")  # the bar and the errors say it all
     store = pooch.create(
@@ -87,7 +88,12 @@ def _download(file: File, accept: Callable[[Path], object]) -> Path:
         get = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK)
 
         def download(url: str, target: str, store: Any) -> None:
-            get(url, target, store)
+            try:
+                get(url, target, store)
+            except requests.HTTPError as problem:
+                answer: Any = problem.response
+                answer.close()  # which pooch leaves open
+                raise requests.RequestException(f"the server says {answer.status_code} {answer.reason}") from None
             accept(Path(target))
 
         return Path(store.fetch(file.path, downloader=download))
@@ -97,8 +103,6 @@ def _reason(problem: Exception) -> str:
     """Return in a few words what `requests` and `pooch` say in many."""
     import requests  # noqa: PLC0415 - slow to import
 
-    if isinstance(problem, requests.HTTPError) and problem.response is not None:
-        return f"the server says {problem.response.status_code} {problem.response.reason}"
     for kind, words in (
         (requests.exceptions.ChunkedEncodingError, "it broke off on the way"),
         (requests.Timeout, "the server does not answer"),
