@@ -127,9 +127,10 @@ def _edges(values: Ints, centre: float, spread: float) -> _Edges:
 
 
 def _normal_cells(edges: _Edges, tau: float, nu: float) -> tuple[Array, Array]:
-    """Return the logarithms of the chances that a normal number z = tau * x - nu puts x into cells, and their slopes.
+    """Return the logarithms of the chances that x lies in cells if tau * x - nu is normal, and their slopes.
 
-    The slopes are those in tau and in nu. Both sides of the normal are far tails to logarithms of chances alone.
+    The slopes are those in tau and in nu. A cell left of the middle is seen in a mirror: logarithms tell small
+    chances from 0, but not large ones from 1.
     """
     from scipy.special import log_ndtr  # noqa: PLC0415 - slow to import
 
@@ -137,8 +138,9 @@ def _normal_cells(edges: _Edges, tau: float, nu: float) -> tuple[Array, Array]:
     middle = high - width / 2
     with np.errstate(divide="ignore", invalid="ignore"):  # of the two forms, one may make no sense
         narrow = width * (1 + np.abs(middle)) < NARROW
-        above = log_ndtr(-low)
-        cells = np.where(narrow, np.log(width) + _log_density(middle), above + _log_of_loss(log_ndtr(-high) - above))
+        beyond_near, beyond_far = np.where(middle < 0, log_ndtr([high, low]), log_ndtr([-low, -high]))
+        exact = beyond_near + _log_of_loss(beyond_far - beyond_near)
+        cells = np.where(narrow, np.log(width) + _log_density(middle), exact)
         at_low, at_high = np.exp(_log_density(low) - cells), np.exp(_log_density(high) - cells)
         by_tau = np.where(np.isinf(low), 0.0, -edges.low * at_low) + edges.high * at_high
         slopes = np.where(narrow, [(1 - middle * (middle + nu)) / tau, middle], [by_tau, at_low - at_high])

@@ -67,11 +67,9 @@ def delays(
     with _spinner(Path(source)):
         summary = summarize(open_trace(source, **named), Path(source).name)
     document = delays_document(summary)
-    recorded = f"delaytron run --delay {quote(f'trace:{source}')}"
-    if named:
-        words = ", ".join(f"{name}={value!r}" for name, value in named.items())
-        recorded = f"dt.delays.Trace.from_file({source!r}, {words})"
-    show(document, Group(*delay_lines(summary), _hint(summary, recorded)), json)
+    show(document, Group(*delay_lines(summary)), json)
+    if not json:
+        typer.echo(_hint(summary, source, named))  # as it is: a command that is broken into lines cannot be pasted
     write(files, summary, document, json)
 
 
@@ -174,8 +172,12 @@ def _fit_table(summary: DelaySummary) -> Table:
     return table
 
 
-def _hint(summary: DelaySummary, recorded: str) -> Text:
+def _hint(summary: DelaySummary, source: str, named: dict[str, Any]) -> str:
     """Say how to play what was recorded, and the model that fits it better."""
+    recorded = f"delaytron run --delay {quote(f'trace:{source}')}"
+    if named:
+        words = ", ".join(f"{name}={value!r}" for name, value in named.items())
+        recorded = f"dt.delays.Trace.from_file({source!r}, {words})"
     models = [f"  delaytron run --delay {model}" for model in summary.models[:1]]
     first = f"To play these delays{', or the likelier model' if models else ''}:"
-    return Text("\n".join([first, f"  {recorded}", *models]))
+    return "\n".join([first, f"  {recorded}", *models])

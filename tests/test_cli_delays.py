@@ -1,0 +1,185 @@
+"""`delaytron delays`: the numbers of the library, a picture, and one clear line when something is wrong."""
+
+import gzip
+import json
+
+import pytest
+from pyarrow import csv
+from typer.testing import CliRunner
+
+from conftest import REAL_DATA
+from delaytron import cli
+from delaytron.cli.delays import BLOCKS
+from delaytron.delay_summary import summarize
+from delaytron.delays import Trace, example, parse
+
+real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces in ../shared/data/delays")
+LOG = """\
+shown,clicked,seconds
+2024-05-31T10:00,2024-05-31T10:05,300
+2024-05-31T10:01,,
+2024-05-31T10:02,2024-05-31T10:02,0
+"""
+
+
+def delaytron(*args, columns=80):
+    return CliRunner().invoke(
+        cli.app, ["delays", *map(str, args)], env={"COLUMNS": str(columns)}, prog_name="delaytron"
+    )
+
+
+def output_of(*args, **options):
+    result = delaytron(*args, **options)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(LOG)
+    return path
+
+
+@real
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("name", ["college", "dengue", "retweets"])
+def test_a_real_trace_fits_on_the_screen(name, columns):
+    text = output_of(name, columns=columns)
+    summary = summarize(example(name))
+    assert all(len(line) <= columns for line in text.splitlines())
+    assert f"{summary.n_rounds:,} rounds, {summary.never:.1%} never answered" in text
+    for number in (*summary.quantiles.values(), summary.pending.highest, summary.coming.highest):
+        assert f" {number:,} " in text
+    for fit in summary.fits:
+        assert f"{fit.text} " in text
+        assert f" {fit.log_likelihood:.3f} " in text
+        assert f" {fit.distance:.3f} " in text
+    assert f"  delaytron run --delay trace:{name}\n  delaytron run --delay {summary.models[0]}\n" in text
+    assert {BLOCKS[0], BLOCKS[-1]} <= set(text) or name == "dengue"
+
+
+@real
+def test_times_are_shown_in_their_units():
+    line = next(line for line in output_of("college").splitlines() if line.startswith("time "))
+    assert " ".join(line.split()) == "time 1.2 min 3.6 min 1.3 h 21 h 5.5 d 13 d 54 d 164 d"
+
+
+@real
+def test_json_holds_exactly_the_numbers_of_the_library():
+    document = json.loads(output_of("college", "--json"))
+    summary = summarize(example("college"))
+    assert document["rounds"] == 59_835
+    assert document["never"] == summary.never == 21_600 / 59_835
+    assert document["quantiles"] == {str(share): delay for share, delay in summary.quantiles.items()}
+    assert document["seconds"]["0.5"] == summary.waits[0.5]
+    assert document["pending"] == {"mean": summary.pending.mean, "highest": summary.pending.highest}
+    assert [fit["log_likelihood"] for fit in document["fits"]] == [fit.log_likelihood for fit in summary.fits]
+    assert document["delays"] == summary.models
+
+
+def test_columns_are_named_and_the_hint_names_them_too(log):
+    text = output_of(log, "--event", "shown", "--outcome", "clicked")
+    assert "log.csv: 3 rounds, 33.3% never answered, 66.7% only after the last" in text
+    assert f"  dt.delays.Trace.from_file('{log}', event='shown', outcome='clicked')\n" in text
+    document = json.loads(output_of(log, "--wait", "seconds", "--rate", "0.1", "--json"))
+    assert document["quantiles"]["1.0"] == Trace.from_file(log, wait="seconds", rate=0.1).delays[0] == 30
+
+
+def test_a_name_with_a_space_is_quoted_in_the_hint(tmp_path):
+    path = tmp_path / "my delays.txt"
+    path.write_text("3\n1\n2\n")
+    assert f"  delaytron run --delay 'trace:{path}'\n" in output_of(path)
+
+
+def test_a_trace_with_nothing_to_fit_is_shown_all_the_same(tmp_path):
+    path = tmp_path / "delays.txt"
+    path.write_text("7\n-1\n7\n7\n")
+    assert "delaytron run --delay fixed:7+missing:0.25\n" in output_of(path)
+    path.write_text("-1\n-1\n")
+    text = output_of(path)
+    assert "2 rounds, 100.0% never answered" in text
+    assert "mean is" not in text
+    assert text.endswith(f"To play these delays:\n  delaytron run --delay trace:{path}\n")
+    assert json.loads(output_of(path, "--json"))["mean"] is None
+
+
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_a_picture_is_drawn(log, tmp_path, ending, start):
+    picture = tmp_path / f"delays.{ending}"
+    text = output_of(log, "--wait", "seconds", "--plot", picture)
+    assert picture.read_bytes().startswith(start)
+    assert text.endswith(f"wrote {picture}\n")
+
+
+def test_a_picture_says_what_never_comes_and_what_fits(log, tmp_path):
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        output_of(log, "--wait", "seconds", "--plot", tmp_path / "delays.svg")
+    words = (tmp_path / "delays.svg").read_text()
+    for word in ("log.csv: 3 rounds, 33.3% never answered", "lognormal:", "pareto:", "recorded", "mean 2, highest 3"):
+        assert word in words
+
+
+def test_a_folder_gets_numbers_and_a_picture(log, tmp_path):
+    folder = tmp_path / "out"
+    text = output_of(log, "--wait", "seconds", "--output", folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["delays.csv", "delays.json", "delays.png"]
+    assert csv.read_csv(folder / "delays.csv").column("delay").to_pylist() == [1, 300]
+    assert json.loads((folder / "delays.json").read_text())["rounds"] == 3
+    assert text.count("wrote ") == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "message"),
+    [
+        ("event,outcome\n5,4\n", [], "log.csv, line 2: the outcome 4 lies before its event 5"),
+        ("event,outcome\n5,soon\n", [], "log.csv, line 2: outcome must be numbers or ISO times"),
+        ("a,b\n5,6\n", [], "log.csv, line 1: one column must start with event and one with outcome, got a, b"),
+        ("a,b\n5,6\n", ["--event", "a", "--outcome", "c"], "there must be one column 'c'; the columns are a, b"),
+        ("a,b\n5,6\n", ["--event", "a"], "name two columns of times, event and outcome"),
+        ("a,b\n5,6\n", ["--rate", "2"], "name two columns of times"),
+        ("a,b\n5,6\n", ["--wait", "a", "--rate", "0"], "rate must be above 0, got 0.0"),
+        ("event,outcome\n5\n", [], "log.csv, line 2: Expected 2 columns, got 1"),
+        ("", [], "log.csv: there is no delay in this file"),
+        ("event,outcome\n", [], "log.csv: there is no row below the header"),
+        ("3\n", ["--plot", "delays.txt"], "a picture must end in .png, .pdf, .svg; got 'delays.txt'"),
+    ],
+)
+def test_something_wrong_is_one_line_and_exit_code_2(tmp_path, content, flags, message):
+    path = tmp_path / "log.csv"
+    path.write_text(content)
+    complain(message, path, *flags)
+
+
+def complain(message, *args):
+    result = delaytron(*args)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("delaytron: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+
+
+def test_files_that_cannot_be_read_are_one_line_and_exit_code_2(tmp_path):
+    complain("no such file; the examples are college, dengue, retweets", tmp_path / "absent.csv")
+    complain("Is a directory", tmp_path)
+    cut = tmp_path / "cut.csv.gz"
+    cut.write_bytes(gzip.compress(LOG.encode())[:-12])
+    complain(f"cannot read the trace '{cut}': ", cut)
+
+
+def test_an_example_that_is_not_there_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
+    complain("retweets is not on this machine: put retweet_delays.csv.gz, made of https://", "retweets")
+    complain("the columns of the example retweets are known; leave wait out", "retweets", "--wait", "seconds")
+
+
+@real
+@pytest.mark.parametrize("delay", ["trace:college", "lognormal:53.2,3.09+missing:0.361"])
+def test_what_the_hint_says_can_be_played(delay):
+    assert f"delaytron run --delay {delay}\n" in output_of("college")
+    result = CliRunner().invoke(cli.app, f"run --delay {delay} --samples 500 --rounds 800 --runs 1 --json".split())
+    assert json.loads(result.stdout)[0]["delay"] == repr(parse(delay))
