@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET = "a Parquet file"
-BLOCK_BYTES = 16 * 2**20  # of the features in one block
+BLOCK_BYTES = 4 * 2**20  # of the features in one block
+READ_BYTES = 2**18  # of a column at a time: by default pyarrow reads all of the file ahead
 
 
 def read_parquet(path: Path, label: Column | None = None, categorical: Columns = ()) -> Block:
@@ -66,7 +67,7 @@ def _read_parquet(path: Path, names: Sequence[str], n_rows: int | None) -> "Iter
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
-    with _reading(str(path), PARQUET), ParquetFile(path) as file:
+    with _reading(str(path), PARQUET), ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
         if n_rows is None:
             yield file.read(list(names))
             return
