@@ -42,9 +42,17 @@ def _lines(path: Path) -> Iterator[str]:
     """Go through the lines with their ends, as the csv module wants them."""
     with TextIOWrapper(open_binary(path), "utf-8-sig", errors="surrogateescape", newline="") as file:
         for number, line in enumerate(file, start=1):
-            if "\0" in line or any("\udc80" <= letter <= "\udcff" for letter in line):  # bytes that are no UTF-8
+            if not _is_text(line):
                 raise InvalidInput(f"{path}, line {number}: must be text in UTF-8; save the file as such")
             yield line
+
+
+def _is_text(line: str) -> bool:
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # of bytes that were no UTF-8
+        return False
+    return "\0" not in line
 
 
 def _fault(problem: csv.Error) -> str:
