@@ -8,6 +8,7 @@ from pyarrow import parquet as pq
 import delaytron as dt
 from delaytron.datasets import load
 from delaytron.datasets.arrow import open_parquet
+from delaytron.datasets.columns import Encoding, Plan
 
 
 class TestColumns:
@@ -61,6 +62,20 @@ class TestColumns:
         assert (data.sparse, data.n_features, data.X.nnz) == (True, 20_001, 40_000)
         assert data.feature_names[data.X.indices[2 * 777]] == "user=user 777"
         assert data.X[[777]].toarray()[0, -1] == 777
+
+    @pytest.mark.parametrize(
+        ("n_numbers", "n_categories", "is_sparse"),
+        [(0, 10, True), (0, 9, False), (9, 91, True), (9, 90, False), (4999, 5001, False), (4999, 5002, True)],
+    )
+    def test_a_matrix_is_sparse_where_that_saves_enough(self, n_numbers, n_categories, is_sparse):
+        one_hot = Encoding("c", None, tuple(map(str, range(n_categories))))
+        assert Plan(None, (*[Encoding("x")] * n_numbers, one_hot), None).sparse == is_sparse
+
+    def test_a_number_too_long_for_any_float_is_missing_or_a_name(self, tmp_path):
+        long = "9" * 400
+        with pytest.raises(dt.InvalidInput, match="line 3, column 'a': the cell is empty or no finite number"):
+            self.read(tmp_path, f"a,y\n1,u\n{long},v\n")
+        assert self.read(tmp_path, f"a,y\n1,2\n2,{long}\n").class_names == ("2", long)
 
 
 class TestBlocks:

@@ -1,6 +1,7 @@
 """Cells of a table as text: which are missing, which are numbers, and what they are called as categories."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -29,11 +30,9 @@ def number_in(text: str) -> float | None:
     (17, -2500.0, None, None)
     """
     for kind in (int, float):
-        try:
+        with suppress(ValueError, OverflowError):  # the latter of a whole number that is too large
             value = kind(text)
-        except ValueError:
-            continue
-        return value if isfinite(value) and "_" not in text else None
+            return value if isfinite(value) and "_" not in text else None
     return None
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from delaytron.matrices import Matrix
 
 SURVEY_ROWS = 2**16  # read at a time to find the categories
-MOSTLY_ZERO = 10  # times as many columns as numbers that can differ from 0 in a row make X sparse
+WIDE = 10_000  # columns: from here on memory matters more than speed
 TRUTH = {"false": 0.0, "true": 1.0}
 
 
@@ -87,8 +87,9 @@ class Plan(NamedTuple):
 
     @property
     def sparse(self) -> bool:
-        """Whether X is CSR: where at most a tenth of its numbers can differ from 0."""
-        return len(self.feature_names) >= MOSTLY_ZERO * len(self.features)
+        """Whether X is CSR: where at most a tenth of its numbers can differ from 0; a half, if it is very wide."""
+        width = len(self.feature_names)
+        return width >= len(self.features) * (2 if width > WIDE else 10)
 
     def blocks(self, n_bytes: int | None = None) -> Iterator[Block]:
         """Go through the rows, all at once or with about so many bytes of X at a time."""
@@ -105,7 +106,7 @@ class Plan(NamedTuple):
     def _matrix(self, table: "pa.Table", first: int) -> "Matrix":
         encoded = (encoding.encode(table, self.source, first) for encoding in self.features)
         widths = [len(encoding.feature_names) for encoding in self.features]
-        begins = [*np.cumsum([0, *widths]).tolist()]
+        begins = np.cumsum([0, *widths]).tolist()
         columns = zip(begins, (bool(encoding.categories) for encoding in self.features), encoded, strict=False)
         shape = (table.num_rows, begins[-1])
         return _sparse(columns, shape, len(widths)) if self.sparse else _dense(columns, shape)

@@ -62,7 +62,8 @@ def load_file(
     -----
     A CSV file has a header if no cell of its first row is a number; without one, columns are called "0", "1", ....
     A category `value` of a column becomes a column "column=value" of 0 and 1. Where at most a tenth of the numbers
-    can differ from 0, X is CSR.
+    can differ from 0 (with more than 10,000 columns a half), X is CSR. Missing cells, dates and columns that mix
+    numbers and text are refused with the place where they stand.
 
     Examples
     --------
