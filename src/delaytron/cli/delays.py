@@ -30,7 +30,7 @@ delaytron delays clicks.csv --event shown_at --outcome clicked_at
 delaytron delays waits.csv --wait seconds --rate 2.5 --output out
 """
 BLOCKS = "▁▂▃▄▅▆▇█"
-WIDTH = 40  # blocks of a line over time
+WIDTH = 36  # blocks of a line over time
 LARGE = 20_000_000  # bytes of a file that take longer than a second
 UNITS = ((365.25 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -108,7 +108,7 @@ def delay_lines(summary: DelaySummary) -> Iterator[RenderableType]:
     yield Text(f"{summary.name}: {summary.n_rounds:,} rounds, {summary.never:.1%} never answered{late}\n")
     if summary.mean is not None:
         yield _quantile_table(summary)
-        yield Text(f"Of the delays that come; their mean is {summary.mean:,.1f} rounds.\n")
+        yield Text(f"Of the delays that come; their mean is {_mean(summary.mean)} rounds.\n")
     yield _pending_table(summary)
     yield Text("What is never answered waits for ever.\n" if summary.never else "")
     if summary.fits:
@@ -143,12 +143,16 @@ def duration(seconds: float) -> str:
     return f"{round(seconds / size, 1 if seconds < 10 * size else None):g} {unit}"
 
 
+def _mean(value: float) -> str:
+    return f"{value:,.{1 if value < 1000 else 0}f}"
+
+
 def _pending_table(summary: DelaySummary) -> Table:
     table = _table("waiting rounds", ("mean", "highest"))
     table.add_column(f"from round 1 to {summary.n_rounds:,}", no_wrap=True)
     kinds = {"all": summary.pending} | ({"to be answered": summary.coming} if summary.never else {})
     for name, pending in kinds.items():
-        table.add_row(name, f"{pending.mean:,.1f}", f"{pending.highest:,}", sparkline(pending))
+        table.add_row(name, _mean(pending.mean), f"{pending.highest:,}", sparkline(pending))
     return table
 
 
