@@ -271,18 +271,11 @@ class TestRegistries:
         assert (by_name["delaytron"]["hears"], by_name["perceptron"]["hears"]) == ("correct", "label")
         assert by_name["delaytron"]["description"] == "Delaytron, the paper's Algorithm 1."
 
-    def test_datasets_lists_the_registry(self):
-        rows = {row["name"]: row for row in json.loads(output_of("datasets", "--json"))}
-        assert rows.keys() == dt.datasets.DATASETS.keys()
-        assert rows["synsep"]["options"] == {"n_samples": 100_000, "seed": 0, "normalize": False}
-        assert rows["digits"]["description"].startswith("Handwritten digits")
-
     @pytest.mark.parametrize("columns", [80, 120])
     def test_the_tables_name_everything(self, columns):
         learners = output_of("learners", columns=columns)
         assert all(name in learners and cls.__name__ in learners for name, cls in dt.LEARNERS.items())
         assert "tracker=cumulative" in learners
-        assert all(name in output_of("datasets", columns=columns) for name in dt.datasets.DATASETS)
 
 
 EXAMPLE_FILES = ("iris.csv", "clicks.parquet", "clicks.svm.gz")

@@ -23,14 +23,15 @@ Examples
 
 delaytron datasets
 delaytron datasets --json
-delaytron datasets show ecoli
 delaytron datasets show digits --plot digits.png
+delaytron datasets build --help
 """
 SHOW_EXAMPLES = """
 Examples
 
 delaytron datasets show abalone
-delaytron datasets show fashion_mnist --features pixels --plot clothes.png
+delaytron datasets show fashion_mnist --features pixels --part test
+delaytron datasets show iris.csv --label species
 """
 BUILD_EXAMPLES = """
 Examples
@@ -110,7 +111,7 @@ def _document(data: datasets.Dataset, card: Card | None) -> Row:
         "rows": data.n_rows,
         "features": data.n_features,
         "classes": data.n_classes,
-        "nonzeros": np.count_nonzero(X.data if data.sparse else X) / (data.n_rows * data.n_features),
+        "nonzeros": int(np.count_nonzero(X.data if data.sparse else X)) / (data.n_rows * data.n_features),
         "sparse": data.sparse,
         "here": whereabouts(card) if card else "yes",
         "majority_error": float(1 - counts.max() / data.n_rows),

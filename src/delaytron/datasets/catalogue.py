@@ -38,7 +38,7 @@ NEWS20_ARCHIVE = File(
 NEWS20_COUNTS = File("news20/news20_counts_csr.npz")
 
 FASHION_MNIST = Card(
-    title="Photographs of ten kinds of clothes, by a small CNN or in pixels.",
+    title="Photographs of ten kinds of clothes, by a CNN or in pixels.",
     class_names=(
         *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
         *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),

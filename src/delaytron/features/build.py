@@ -26,8 +26,9 @@ INPUTS = {
 
 def inputs(name: str) -> list[Path]:
     """Return the files that the features of a data set are made of, after downloads if need be."""
+    files = INPUTS[choice("data set to build", name, INPUTS)]
     import_torch()  # nothing is downloaded in vain
-    return [fetch(file) for file in INPUTS[choice("data set to build", name, INPUTS)]]
+    return [fetch(file) for file in files]
 
 
 def build(name: str, folder: Path, seed: int = 0, progress: Progress | None = None) -> Path:
