@@ -183,3 +183,15 @@ def test_what_the_hint_says_can_be_played(delay):
     assert f"delaytron run --delay {delay}\n" in output_of("college")
     result = CliRunner().invoke(cli.app, f"run --delay {delay} --samples 500 --rounds 800 --runs 1 --json".split())
     assert json.loads(result.stdout)[0]["delay"] == repr(parse(delay))
+
+
+@real
+def test_the_examples_in_the_help_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clicks.csv").write_text(LOG.replace("shown", "shown_at").replace("clicked", "clicked_at"))
+    (tmp_path / "waits.csv").write_text(LOG)
+    lines = [line.split() for line in output_of("--help").splitlines() if line.startswith(" delaytron delays ")]
+    assert len(lines) == 4
+    for _, _, *args in lines:
+        output_of(*args)
+    assert (tmp_path / "dengue.png").exists()
