@@ -285,6 +285,26 @@ def test_features_that_are_not_those_of_the_card_are_refused(folder, arrays, mes
 
 
 @pytest.mark.parametrize(
+    ("key", "change", "message"),
+    [
+        ("test_indices", lambda indices: indices + 1, "ind(ex|ices)"),
+        ("test_indptr", lambda indptr: indptr[::-1], "ind(ex|ptr)"),
+        ("vocab", lambda words: words[1:], "got 31120 names of features, expected 31121"),
+        ("test_shape", lambda shape: shape[:1], "ind(ex|ptr)"),
+    ],
+)
+def test_counts_that_are_not_those_of_the_card_are_refused(folder, key, change, message):
+    path = folder / "news20" / "news20_counts_csr.npz"
+    path.parent.mkdir()
+    with np.load(REAL / "news20" / "news20_counts_csr.npz") as arrays:
+        wanted = ("test_data", "test_indices", "test_indptr", "test_shape", "y_test", "vocab")
+        np.savez(path, **{name: change(arrays[name]) if name == key else arrays[name] for name in wanted})
+    with pytest.raises(InvalidInput, match=f"^{re.escape(str(path))}: .*{message}") as caught:
+        load("news20", part="test")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "must be an idx file of bytes, but it starts with nothing"),

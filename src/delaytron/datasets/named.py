@@ -74,6 +74,8 @@ def check(card: Card, part: str, block: Block) -> None:
         raise ValueError(
             f"got {_shape(X.shape)} features and {_shape(labels.shape)} labels, expected {_shape(expected)} features"
         )
+    if len(block.feature_names) not in (0, card.n_features):
+        raise ValueError(f"got {len(block.feature_names)} names of features, expected {card.n_features}")
     values: NDArray[Any] = X.data if is_sparse(X) else np.asarray(X)
     if not np.isfinite(values).all():
         raise ValueError("got a number that is not finite")

@@ -1,7 +1,8 @@
 """Documents as counts of their words."""
 
+import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,6 +18,7 @@ from delaytron.datasets.named import assemble, check, class_numbers
 from delaytron.errors import InvalidInput
 from delaytron.learners.files import replace_file
 
+Document = tuple[str, str, str]  # the part, the group with the name of the message, the text
 WORD = r"\b[a-z]{2,}\b"
 RARE = 3  # a word is counted if as many training documents have it
 
@@ -44,6 +46,7 @@ def _block(part: str, arrays: Any) -> Block:
 
     parts = (arrays[f"{part}_data"].astype(np.float64), arrays[f"{part}_indices"], arrays[f"{part}_indptr"])
     X = csr_array(parts, shape=tuple(arrays[f"{part}_shape"].tolist()))
+    X.check_format(full_check=True)
     words = tuple(word.decode() for word in arrays["vocab"].tolist())
     return Block(X, arrays[f"y_{part}"], words)
 
@@ -72,7 +75,7 @@ def _counts(archive: Path, card: Card) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for part, count in (("train", vectorizer.fit_transform), ("test", vectorizer.transform)):
         chosen = [document for document in documents if document[0] == f"20news-bydate-{part}"]
-        X = count([body for _, _, body in chosen])
+        X = count(body for _, _, body in _watched(chosen, f"counting words, {part}"))
         X.sort_indices()
         arrays |= {f"{part}_{what}": getattr(X, what) for what in ("data", "indices", "indptr")}
         groups = np.array([PurePosixPath(name).parts[0] for _, name, _ in chosen])
@@ -80,8 +83,16 @@ def _counts(archive: Path, card: Card) -> dict[str, Any]:
     return {**arrays, "vocab": np.array(vectorizer.get_feature_names_out().tolist(), dtype=np.bytes_)}
 
 
-def _bodies(archive: Path) -> Iterator[tuple[str, str, str]]:
-    """Go through the messages: the part, the group and the message's own name, what comes after its header."""
+def _watched(documents: list[Document], title: str) -> Iterable[Document]:
+    """Go through documents; on a terminal a bar shows how far."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import
+    from rich.progress import track  # noqa: PLC0415
+
+    return track(documents, title, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+
+def _bodies(archive: Path) -> Iterator[Document]:
+    """Go through the messages without their headers."""
     with tarfile.open(archive, "r:gz") as members:
         for member in members:
             file = members.extractfile(member)  # nothing, for a folder
