@@ -127,8 +127,8 @@ def _document(data: datasets.Dataset, card: Card | None) -> Row:
 def build(name: Built, output: Output = None, seed: Seed = 0) -> None:
     """Make the features of cifar10 or fashion_mnist from their images, by a network.
 
-    Needs pip install 'delaytron[features]'. CIFAR-10 downloads 160 MB of images
-    and 530 MB of weights; Fashion-MNIST 30 MB, and trains for some minutes.
+    Needs PyTorch, which the extra `features` brings. CIFAR-10 downloads 160 MB
+    of images and 530 MB of weights; Fashion-MNIST 30 MB, and trains for minutes.
     """
     from delaytron import features  # noqa: PLC0415 - few need it
 
