@@ -142,7 +142,7 @@ def test_a_folder_gets_numbers_and_a_picture(log, tmp_path):
         ("a,b\n5,6\n", ["--event", "a"], "name two columns of times, event and outcome"),
         ("a,b\n5,6\n", ["--rate", "2"], "name two columns of times"),
         ("a,b\n5,6\n", ["--wait", "a", "--rate", "0"], "rate must be above 0, got 0.0"),
-        ("event,outcome\n5\n", [], "log.csv, line 2: Expected 2 columns, got 1"),
+        ("event,outcome\n5\n", [], "log.csv, line 2: must have 2 cells like the first row, got 1"),
         ("", [], "log.csv: there is no delay in this file"),
         ("event,outcome\n", [], "log.csv: there is no row below the header"),
         ("3\n", ["--plot", "delays.txt"], "a picture must end in .png, .pdf, .svg; got 'delays.txt'"),
@@ -168,7 +168,7 @@ def test_files_that_cannot_be_read_are_one_line_and_exit_code_2(tmp_path):
     complain("Is a directory", tmp_path)
     cut = tmp_path / "cut.csv.gz"
     cut.write_bytes(gzip.compress(LOG.encode())[:-12])
-    complain(f"cannot read the trace '{cut}': ", cut)
+    complain(f"{cut}, line 4: cannot be read on: Compressed file ended", cut)
 
 
 def test_an_example_that_is_not_there_is_asked_for(tmp_path, monkeypatch):

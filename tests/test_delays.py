@@ -262,8 +262,15 @@ def test_a_trace_file_that_cannot_be_read_is_refused(tmp_path):
         ("e.npy", b""),
     ]:
         (tmp_path / name).write_bytes(content)
-    for name in ["absent.txt", "cut.gz", "no.gz", "x.txt", "e.npy", ""]:
-        with pytest.raises(InvalidInput, match=r"cannot read the trace '.*': "):
+    for name, message in {
+        "absent.txt": r"cannot read '.*absent\.txt': No such file",
+        "cut.gz": r"cut\.gz, line \d+: cannot be read on: Compressed file ended",
+        "no.gz": r"no\.gz, line 1: cannot be read on: Not a gzipped file",
+        "x.txt": r"cannot read the trace '.*x\.txt': ",
+        "e.npy": r"cannot read the trace '.*e\.npy': ",
+        "": "cannot read '.*': Is a directory",
+    }.items():
+        with pytest.raises(InvalidInput, match=message):
             Trace(tmp_path / name)
 
 

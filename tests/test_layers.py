@@ -8,8 +8,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "delaytron"
 LAYERS = [
     {"errors", "records", "_inline"},
-    {"_jit"},
-    {"checks"},
+    {"_jit", "compressed"},
+    {"checks", "places"},
     {"rng", "matrices", "times", "trace_files", "kernels.lanes", "kernels.lanes_llvm"},
     {"traces", "kernels", "kernels.linear"},
     {"kernels.explore", "kernels.arrivals", "kernels.logistic", "kernels.quantiles"},
@@ -38,10 +38,10 @@ LAYERS = [
     {"learners.exact_pa", "learners.bold"},  # of parts of others
     {"datasets.cards"},
     {"learners", "delays", "datasets.base", "datasets.catalogue"},
-    {"datasets.synthetic", "datasets.bundled", "datasets.downloads", "datasets.compressed", "datasets.scaling"},
+    {"datasets.synthetic", "datasets.bundled", "datasets.downloads", "datasets.scaling"},
     {"datasets.cells", "datasets.headers"},
     {"datasets.named", "delay_fits"},
-    {"datasets.images", "datasets.uci", "datasets.text", "datasets.columns", "datasets.libsvm", "datasets.places"},
+    {"datasets.images", "datasets.uci", "datasets.text", "datasets.columns", "datasets.libsvm"},
     {"datasets.delimited", "datasets.arrow", "datasets.npz"},
     {"datasets.files"},
     {"datasets.streams"},

@@ -1,6 +1,7 @@
 """Rows and matrices as the kernels read them: checked float64, dense or CSR."""
 
 import numbers
+from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -139,6 +140,24 @@ def as_kind(matrix: Any, sparse: bool) -> "Matrix":
     from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and seldom needed
 
     return check_matrix(csr_array(matrix))
+
+
+def stack_rows(parts: Sequence[Any]) -> "Matrix":
+    """Return checked matrices of one kind, each below the one before.
+
+    Examples
+    --------
+    >>> stack_rows([np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    if len(parts) == 1:
+        return parts[0]  # type: ignore[no-any-return]
+    if not is_sparse(parts[0]):
+        return np.concatenate(parts, dtype=np.float64)
+    from scipy.sparse import vstack  # noqa: PLC0415 - slow to import
+
+    return vstack(parts, format="csr")  # type: ignore[no-any-return]
 
 
 def as_stream(matrix: "Matrix", y: Ints) -> Stream:

@@ -1,19 +1,17 @@
 """Files of recorded delays: one number per line, .npy, or a table with columns of times."""
 
 import csv
-import gzip
 import io
-import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delaytron.compressed import open_binary, plain_suffix, reading
 from delaytron.errors import InvalidInput
+from delaytron.places import line_of, refuse_ragged
 from delaytron.records import NEVER
 
 if TYPE_CHECKING:
@@ -23,19 +21,15 @@ HEAD = 2**16  # bytes in which the header of a table must end
 
 
 def read_content(path: Path) -> bytes:
-    """Return what is in a file, decompressed where its name ends in .gz."""
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix.lower() == ".gz" else content
-    except (OSError, EOFError, zlib.error) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise InvalidInput(f"cannot read the trace {str(path)!r}: {reason}") from None
+    """Return what is in a file, decompressed where its name says so."""
+    with reading(path), open_binary(path) as file:
+        return file.read()
 
 
 def read_numbers(path: Path, content: bytes) -> tuple[Any, list[int] | None]:
     """Return the numbers of a file without columns, and their line numbers where it is text."""
     try:
-        if path.name.lower().removesuffix(".gz").endswith(".npy"):
+        if plain_suffix(path) == ".npy":
             return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False), None
         rows = _filled_lines(content.decode("utf-8-sig"))
     except ValueError as problem:
@@ -70,9 +64,7 @@ class TraceTable:
 
     def place(self, row: int) -> str:
         """Say where a row of values stands."""
-        rows = csv.reader(io.StringIO(self.content.decode("utf-8-sig", "replace")), delimiter=self.delimiter)
-        filled = (rows.line_num for cells in rows if cells)
-        return f"{self.path}, line {next(islice(filled, row + 1, None))}"
+        return f"{self.path}, line {line_of(self.path, self.delimiter, row + 1)}"
 
     def starting(self, word: str) -> str | None:
         """Return the name of the only column that starts so, in any case."""
@@ -90,8 +82,8 @@ class TraceTable:
         try:
             table = self._read(names)
         except pa.ArrowInvalid as problem:
-            row, why = re.fullmatch(r"(?:.*Row #(\d+): )?(.*)", str(problem), re.DOTALL).groups()  # type: ignore[union-attr]
-            raise InvalidInput(f"{self.place(int(row) - 2) if row else self.path}: {why}") from None
+            refuse_ragged(self.path, self.delimiter, len(self.names))
+            raise InvalidInput(f"{self.path}: cannot be read as a table: {problem}") from None
         if not table.num_rows:
             raise InvalidInput(f"{self.path}: there is no row below the header")
         return [table.column(name).combine_chunks() for name in names]
@@ -102,9 +94,8 @@ class TraceTable:
 
         return arrow.read_csv(
             pa.BufferReader(self.content),
-            arrow.ReadOptions(use_threads=False),  # with threads, an error does not say in which row
-            arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            arrow.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string())),
+            parse_options=arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            convert_options=arrow.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string())),
         )
 
 

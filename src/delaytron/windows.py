@@ -1,16 +1,13 @@
 """Windows: the part of the data that a run needs at a time, all of it or, of a file in blocks, what is still open."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from delaytron.datasets import Dataset, FileStream
-from delaytron.matrices import as_stream, is_sparse
+from delaytron.matrices import as_stream, stack_rows
 from delaytron.records import Ints, Stream, Worlds
-
-if TYPE_CHECKING:
-    from delaytron.matrices import Matrix
 
 
 class Window(NamedTuple):
@@ -38,7 +35,7 @@ def _sliding(data: FileStream, worlds: Worlds, longest: int) -> Iterator[Window]
         if before is not None:
             still_open = _open_rounds(worlds, begin, longest)
             kept = worlds.rows[0, still_open]  # all worlds of a stream show the same rows
-            X, y = _stack(before[0][kept], X), np.concatenate([before[1][kept], y])
+            X, y = stack_rows([before[0][kept], X]), np.concatenate([before[1][kept], y])
             worlds.rows[:, still_open] = np.arange(kept.size)
         end = min(begin + len(block[1]), n_rounds)
         worlds.rows[:, begin:end] = np.arange(len(y) - len(block[1]), len(y))[: end - begin]
@@ -56,11 +53,3 @@ def _open_rounds(worlds: Worlds, begin: int, longest: int) -> Ints:
     ]
     rounds = np.unique(np.concatenate(heard))
     return rounds[: np.searchsorted(rounds, begin)].astype(np.int64)
-
-
-def _stack(above: Any, below: Any) -> "Matrix":
-    if not is_sparse(above):
-        return np.concatenate([above, below])
-    from scipy.sparse import vstack  # noqa: PLC0415 - slow to import
-
-    return vstack([above, below], format="csr")  # type: ignore[no-any-return]

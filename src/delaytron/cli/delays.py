@@ -1,8 +1,7 @@
 """`delaytron delays`: what recorded delays are like, and which models fit them."""
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from math import ceil
 from pathlib import Path
 from shlex import quote
@@ -10,13 +9,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console, Group, RenderableType
-from rich.markup import escape
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from delaytron.cli.options import Json
-from delaytron.cli.outputs import show, targets, write
+from delaytron.cli.outputs import busy, show, targets, write
 from delaytron.delay_summary import DelaySummary, Pending, summarize
 from delaytron.tables import new_table
 from delaytron.traces import open_trace
@@ -64,7 +62,7 @@ def delays(
     files = targets(plot, None, output, ("delays", "delays"))
     asked = {"event": event, "outcome": outcome, "wait": wait, "rate": None if rate == 1 else rate}
     named = {name: value for name, value in asked.items() if value is not None}
-    with _spinner(Path(source)):
+    with _waiting(Path(source)):
         summary = summarize(open_trace(source, **named), Path(source).name)
     document = delays_document(summary)
     show(document, Group(*delay_lines(summary)), json)
@@ -73,14 +71,9 @@ def delays(
     write(files, summary, document, json)
 
 
-@contextmanager
-def _spinner(path: Path) -> Iterator[None]:
-    """Show that something goes on, if it is much and somebody looks."""
-    if not sys.stderr.isatty() or not path.is_file() or path.stat().st_size < LARGE:
-        yield
-        return
-    with Console(stderr=True).status(f"reading {escape(str(path))}"):
-        yield
+def _waiting(path: Path) -> AbstractContextManager[None]:
+    large = path.is_file() and path.stat().st_size > LARGE
+    return busy(f"reading {path}") if large else nullcontext()
 
 
 def delays_document(summary: DelaySummary) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 from rich.console import Console, RenderableType
+from rich.markup import escape
 
 from delaytron import tables
 from delaytron.batches import Progress
@@ -82,7 +83,7 @@ def busy(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with Console(stderr=True).status(what):
+    with Console(stderr=True).status(escape(what)):
         yield
 
 

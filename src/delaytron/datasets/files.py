@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from delaytron.checks import choice
+from delaytron.compressed import OPENERS, plain_suffix
 from delaytron.datasets.arrow import open_parquet, read_feather, read_frame, read_parquet
 from delaytron.datasets.base import Block, Dataset, encode_present
-from delaytron.datasets.compressed import OPENERS, plain_suffix
 from delaytron.datasets.delimited import read_delimited
 from delaytron.datasets.headers import Column, Columns
 from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm

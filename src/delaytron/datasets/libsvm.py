@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from delaytron.compressed import blocks_of_lines
 from delaytron.datasets.base import Block
-from delaytron.datasets.compressed import blocks_of_lines
 from delaytron.errors import InvalidInput
-from delaytron.matrices import is_sparse
+from delaytron.matrices import is_sparse, stack_rows
 from delaytron.records import Array, Bytes, Ints
 
 BLOCK_BYTES = 2 * 2**20  # of text; parsing takes some ten times as much for a moment
@@ -28,12 +28,9 @@ NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 def read_libsvm(path: Path) -> Block:
     """Read a whole file."""
-    from scipy.sparse import vstack  # noqa: PLC0415 - slow to import
-
     blocks = list(libsvm_blocks(path))
     width = max(block.X.shape[1] for block in blocks)
-    parts = [widen(block.X, width) for block in blocks]
-    X = parts[0] if len(parts) == 1 else vstack(parts, format="csr")
+    X = stack_rows([widen(block.X, width) for block in blocks])
     return Block(X, np.concatenate([block.labels for block in blocks]))
 
 

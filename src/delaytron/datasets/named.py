@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from warnings import catch_warnings, simplefilter
 from zipfile import BadZipFile
 
@@ -11,15 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import choice
+from delaytron.compressed import BROKEN
 from delaytron.datasets.base import Block, Dataset
 from delaytron.datasets.cards import Card, File
-from delaytron.datasets.compressed import BROKEN
 from delaytron.datasets.downloads import fetch
 from delaytron.errors import InvalidInput
-from delaytron.matrices import is_sparse
-
-if TYPE_CHECKING:
-    from delaytron.matrices import Matrix
+from delaytron.matrices import is_sparse, stack_rows
 
 Reader = Callable[..., Block]  # of a part's name and the paths of its files; labels are class numbers
 UNREADABLE = (*BROKEN, BadZipFile, KeyError, ValueError, UserWarning)
@@ -31,7 +28,7 @@ def assemble(name: str, card: Card, read: Reader, part: str = "all") -> Dataset:
     blocks = [_obtain(card, each, read) for each in parts]
     y = np.concatenate([block.labels for block in blocks]).astype(np.int64)
     names = blocks[0].feature_names or card.feature_names
-    X = _stack([block.X for block in blocks])
+    X = stack_rows([block.X for block in blocks])
     return Dataset(X, y, name, card.class_names, feature_names=names, **card.provenance)
 
 
@@ -94,14 +91,6 @@ def _codes(labels: NDArray[Any]) -> NDArray[np.int64]:
     if (codes != labels).any():
         raise ValueError(f"got a class number {labels[codes != labels][0]}")
     return codes
-
-
-def _stack(parts: list[Any]) -> "Matrix":
-    if is_sparse(parts[0]):
-        from scipy.sparse import vstack  # noqa: PLC0415 - slow to import
-
-        return vstack(parts, format="csr")  # type: ignore[no-any-return]
-    return np.concatenate(parts, dtype=np.float64)
 
 
 def class_numbers(card: Card, names: NDArray[Any]) -> NDArray[np.int64]:

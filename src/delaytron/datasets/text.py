@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from delaytron.compressed import BROKEN
 from delaytron.datasets.base import Block, Dataset
 from delaytron.datasets.cards import Card
 from delaytron.datasets.catalogue import CARDS, NEWS20_ARCHIVE, NEWS20_COUNTS
-from delaytron.datasets.compressed import BROKEN
 from delaytron.datasets.downloads import cache_folder, fetch, find
 from delaytron.datasets.named import assemble, check, class_numbers
 from delaytron.errors import InvalidInput

@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from delaytron.datasets.compressed import BROKEN
+from delaytron.compressed import BROKEN
 from delaytron.errors import InvalidInput
 from delaytron.features.network import Images, Pixels
 

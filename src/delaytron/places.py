@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
 
-from delaytron.datasets.compressed import open_binary, reading
+from delaytron.compressed import open_binary, reading
 from delaytron.errors import InvalidInput
 
 
