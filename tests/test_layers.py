@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "delaytron"
 LAYERS = [
-    {"errors", "records", "_inline"},
+    {"errors", "records", "durable", "_inline"},
     {"_jit", "compressed"},
     {"checks", "places"},
     {"rng", "matrices", "times", "trace_files", "kernels.lanes", "kernels.lanes_llvm"},

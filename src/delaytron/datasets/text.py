@@ -15,8 +15,8 @@ from delaytron.datasets.cards import Card
 from delaytron.datasets.catalogue import CARDS, NEWS20_ARCHIVE, NEWS20_COUNTS
 from delaytron.datasets.downloads import cache_folder, fetch, find
 from delaytron.datasets.named import assemble, check, class_numbers
+from delaytron.durable import replace_file
 from delaytron.errors import InvalidInput
-from delaytron.learners.files import replace_file
 
 Document = tuple[str, str, str]  # the part, the group with the name of the message, the text
 WORD = r"\b[a-z]{2,}\b"

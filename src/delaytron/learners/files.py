@@ -1,7 +1,6 @@
 """Learners as files: one safetensors file with the state, the open decisions and the answers. Never pickle."""
 
 import json
-import os
 from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from delaytron.durable import replace_file
 from delaytron.errors import InvalidInput
 from delaytron.kernels.linear import zero_weights
 from delaytron.learners.file_checks import Tensors, check_field, check_open_decisions
@@ -51,19 +51,6 @@ def load(path: str | Path) -> "Learner":
         return _rebuild(json.loads(metadata["header"]), tensors)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError, MemoryError, OverflowError) as problem:
         raise InvalidInput(f"{path} is not a learner that this version can read: {problem}") from None
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write the content beside the file, bring it to the disk, then put it in the file's place."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> tuple[dict[str, str], Tensors]:
