@@ -13,7 +13,7 @@ from delaytron.cli.delays import BLOCKS
 from delaytron.delay_summary import summarize
 from delaytron.delays import Trace, example, parse
 
-real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces in ../shared/data/delays")
+real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
 LOG = """\
 shown,clicked,seconds
 2024-05-31T10:00,2024-05-31T10:05,300
@@ -135,6 +135,7 @@ def test_a_folder_gets_numbers_and_a_picture(log, tmp_path):
 @pytest.mark.parametrize(
     ("content", "flags", "message"),
     [
+        ("PAR1...", [], "log.csv: a trace is CSV, TSV, text or .npy, not Parquet"),
         ("event,outcome\n5,4\n", [], "log.csv, line 2: the outcome 4 lies before its event 5"),
         ("event,outcome\n5,soon\n", [], "log.csv, line 2: outcome must be numbers or ISO times"),
         ("a,b\n5,6\n", [], "log.csv, line 1: one column must start with event and one with outcome, got a, b"),

@@ -1,6 +1,7 @@
 """What the columns of a table become: numbers, categories, labels; all at once or in blocks."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
@@ -26,6 +27,23 @@ class TestColumns:
         assert data.feature_names == ("zip=9", "zip=10")
         assert data.X.tolist() == [[0, 1], [1, 0], [1, 0]]
         assert self.read(tmp_path, "zip,y\n10,a\nx9,b\n", categorical=0).feature_names == ("zip=10", "zip=x9")
+
+    def test_codes_that_begin_with_0_are_not_numbers(self, tmp_path):
+        data = self.read(tmp_path, "zip,y\n01234,01\n1234,1\n1234,2\n", categorical=["zip"])
+        assert data.feature_names == ("zip=01234", "zip=1234")
+        assert data.class_names == ("01", "1", "2")
+
+    @pytest.mark.parametrize(
+        "labels",
+        [("18446744073709551615", "18446744073709551614", "-1"), ("9007199254740993", "9007199254740992", ".5")],
+    )
+    def test_labels_that_no_float_can_tell_apart_stay_apart(self, tmp_path, labels):
+        data = self.read(tmp_path, "a,y\n" + "".join(f"1,{label}\n" for label in labels))
+        assert set(data.class_names) == set(labels)
+
+    def test_columns_of_a_frame_may_be_called_by_numbers(self):
+        frame = pd.DataFrame({2: [0.5, 1.5], 1: [3.0, 4.0], 0: ["x", "z"]})
+        assert load(frame, label=0).class_names == ("x", "z")
 
     def test_dates_are_categories_where_the_user_says_so(self, tmp_path):
         data = self.read(tmp_path, "day,y\n2020-01-02,a\n2020-01-01,b\n", categorical="day")

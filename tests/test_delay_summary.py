@@ -14,7 +14,7 @@ from delaytron.delay_summary import STRETCHES, count_pending, summarize
 from delaytron.delays import NEVER, LogNormal, Pareto, Trace, example, parse
 from delaytron.errors import InvalidInput
 
-real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces in ../shared/data/delays")
+real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
 recorded = st.lists(st.integers(1, 12) | st.just(-1) | st.sampled_from([100, 10**6]), min_size=1, max_size=40)
 
 

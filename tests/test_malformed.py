@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import os
+import zipfile
 import zlib
 
 import numpy as np
@@ -13,6 +15,7 @@ from typer.testing import CliRunner
 
 import delaytron as dt
 from delaytron import cli
+from delaytron.places import place_of
 
 NOT_A_NUMBER = (
     "column 'age': 'abc' is not a number; to take the column as categories pass categorical=['age'] (--categorical age)"
@@ -48,6 +51,14 @@ def of_npz(**arrays):
     return file.getvalue()
 
 
+def zipped(**members):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
 CUT_CSV, CUT_CSV_LINE = cut(b"a,b,label\n" + ROWS)
 CUT_SVM, CUT_SVM_LINE = cut(b"".join(b"%d 1:%d 2:%d\n" % (i % 3, i, i * i) for i in range(4000)))
 BITS = np.random.default_rng(0).integers(0, 9, (50, 3)).astype(float)
@@ -57,6 +68,14 @@ TEXT = {
     "a row too short": ("a.csv", b"a,b,label\n1,2,x\n\n3,y\n", ", line 4: must have 3 cells like the first row, got 2"),
     "a ragged tsv": ("a.tsv", b"a\tlabel\n1\tx\n2\n", ", line 3: must have 2 cells like the first row, got 1"),
     "a row too long after a quoted line break": ("a.csv", QUOTED + b"1,2,a,3\r\n", ", line 7: must have 3 cells"),
+    "a header and nothing else, not even a line end": ("a.csv", b"a,label", ", line 2: there must be at least one row"),
+    "decimal commas": ("a.csv", b"a;label\n1,5;x\n1,7;y\n", ", line 2, column 'a': '1,5' is not a number; to take"),
+    "a very long cell": ("a.csv", b"a,label\n" + b"1" * 200_000 + b",x\n,y\n", ", line 2: a cell has more than 131072"),
+    "names that come twice": (
+        "a.csv",
+        b"a=x,a,label\n1,x,p\n3,z,q\n",
+        ": no two columns may have the same name",
+    ),
     "text among numbers": ("a.csv", b"age,label\n1,x\n2,y\nabc,x\n", f", line 4, {NOT_A_NUMBER}"),
     "text after a quoted line break": ("a.csv", QUOTED + b"old,x,a\r\n", ", line 7, column 'age': 'old' is not a"),
     "text after a byte order mark": ("a.csv", b"\xef\xbb\xbfage,label\n1,x\n?,y\n", ", line 3, column 'age': '?' is"),
@@ -130,6 +149,13 @@ ARRAYS = {
     "NaN in NPZ": ("a.npz", of_npz(X=[[1.0], [np.nan]], y=[0, 1]), ": X must be finite, got nan in row 1, column 0"),
     "a label of NaN": ("a.npz", of_npz(X=[[1.0], [2.0]], y=[0, np.nan]), ", row 1: the label in y is missing"),
     "CSC in NPZ": ("a.npz", of_npz(**CSR, shape=[2, 3], format=b"csc"), ": a sparse matrix must be saved as CSR, got"),
+    "CSR of no shape": ("a.npz", of_npz(**CSR, shape=6), ": shape must be two whole numbers, got 6"),
+    "labels of other rows": (
+        "a.npz",
+        of_npz(X_train=BITS, y_test=BITS[:, 0]),
+        ": features and labels must be",
+    ),
+    "no array in the zip": ("a.npz", zipped(X=b"none", y=b"none"), ": X must be an array as of numpy.savez"),
     "CSR that does not fit": ("a.npz", of_npz(**CSR, shape=[2, 2]), ": X must be a valid CSR matrix, but "),
 }
 CASES = TEXT | LIBSVM | TABLES | ARRAYS
@@ -195,6 +221,16 @@ def test_a_file_that_is_not_there_is_one_line_that_says_what_is(tmp_path):
     assert "a file that is there (.csv, .tsv, .parquet, .pq, .feather, .arrow, .npz" in said
     assert said.endswith(f"got '{tmp_path / 'a.csv'}'")
     assert_one_line(run("--data", tmp_path / "a.csv"), said)
+
+
+def test_a_row_that_is_not_there_any_more_has_no_line(tmp_path):
+    (tmp_path / "a.csv").write_text('a,b\n\n1,"two\nlines"\n3,4\n')
+    assert [place_of(tmp_path / "a.csv", ",", row) for row in range(4)] == ["line 1", "line 3", "line 5", "row 3"]
+
+
+def test_what_can_be_read_only_once_is_one_line(tmp_path):
+    os.mkfifo(tmp_path / "a.csv")
+    assert refused(tmp_path / "a.csv") == f"{tmp_path / 'a.csv'} can be read only once; give a file"
 
 
 def test_a_folder_is_one_line(tmp_path):

@@ -155,6 +155,7 @@ FAULTS = {
     "1 2:0x10": "with finite numbers, got '2:0x10'",
     "1 2:1_0": "with finite numbers, got '2:1_0'",
     '1 2:"3"': "with finite numbers, got '2:\"3\"'",
+    "1 2:1\x1c3:1": "with finite numbers, got '2:1",
     "1 2:\0": r"with finite numbers, got '2:",
 }
 
@@ -217,3 +218,15 @@ def test_a_stream_with_one_class_is_refused(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:1\n1 2:1\n")
     with pytest.raises(dt.InvalidInput, match=r"rows\.svm: there must be at least two classes, got only '1"):
         dt.datasets.stream(tmp_path / "rows.svm")
+
+
+@pytest.mark.parametrize("rows", ["0 1:1\n1 2000000:1\n", "0 1:1\n", "0 1:1\n2 2:1\n"])
+def test_a_file_that_is_wider_shorter_or_other_than_before_is_refused(tmp_path, rows):
+    path = tmp_path / "rows.svm"
+    path.write_text("0 1:1\n1 2:1\n")
+    stream = dt.datasets.stream(path)
+    path.write_text(rows)
+    with pytest.raises(dt.InvalidInput, match=r"rows\.svm was changed while it was read"):
+        list(stream.blocks())
+    with pytest.raises(dt.InvalidInput, match=r"rows\.svm was changed while it was read"):
+        dt.simulate("delaytron", stream, runs=3)

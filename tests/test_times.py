@@ -15,7 +15,7 @@ from conftest import REAL_DATA
 from delaytron.delays import NEVER, Trace, example, parse
 from delaytron.errors import InvalidInput
 
-real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces in ../shared/data/delays")
+real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
 DAY = datetime(2024, 5, 31, 12, 0, 0)
 
 

@@ -26,7 +26,7 @@ from delaytron.compare import load_for_tuning
 from delaytron.datasets import as_dataset, load
 from delaytron.datasets.cells import is_missing, number_in
 
-needs_data = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="the real data of ../shared/data are not here")
+needs_data = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real data: DELAYTRON_DATA names no folder")
 
 PETS = pa.table(
     {
@@ -236,4 +236,4 @@ class TestCommandLine:
     def test_a_stream_has_no_samples(self, path):
         result = CliRunner().invoke(cli.app, ["run", "--data", str(path), "--stream", "--samples", "9"])
         assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr.startswith("delaytron: --samples is for synthetic data sets; ")
+        assert result.stderr.startswith("delaytron: --samples, --features and --part are for named data sets; ")

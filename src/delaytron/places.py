@@ -26,9 +26,11 @@ def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             begin = reader.line_num + 1
 
 
-def line_of(path: Path, delimiter: str, number: int) -> int:
-    """Return the line on which a row begins; row 0 is the first of the file, header or not."""
-    return next(line for i, (line, _) in enumerate(records(path, delimiter)) if i == number)
+def place_of(path: Path, delimiter: str, number: int) -> str:
+    """Say on which line a row begins; row 0 is the first of the file, header or not."""
+    lines = (line for i, (line, _) in enumerate(records(path, delimiter)) if i == number)
+    line = next(lines, None)
+    return f"row {number}" if line is None else f"line {line}"  # what comes through a pipe can be read only once
 
 
 def refuse_ragged(path: Path, delimiter: str, n_columns: int) -> None:
@@ -56,5 +58,8 @@ def _is_text(line: str) -> bool:
 
 
 def _fault(problem: csv.Error) -> str:
-    unclosed = "unexpected end of data" in str(problem) or "field limit" in str(problem)
-    return "a quote is opened and never closed" if unclosed else f"a quoted cell is not as it should be: {problem}"
+    if "field limit" in str(problem):
+        return f"a cell has more than {csv.field_size_limit()} letters, or a quote is opened and never closed"
+    if "unexpected end of data" in str(problem):
+        return "a quote is opened and never closed"
+    return f"a quoted cell is not as it should be: {problem}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from delaytron.compressed import open_binary, plain_suffix, reading
 from delaytron.errors import InvalidInput
-from delaytron.places import line_of, refuse_ragged
+from delaytron.places import place_of, refuse_ragged
 from delaytron.records import NEVER
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ HEAD = 2**16  # bytes in which the header of a table must end
 def read_content(path: Path) -> bytes:
     """Return what is in a file, decompressed where its name says so."""
     with reading(path), open_binary(path) as file:
-        return file.read()
+        content = file.read()
+    if content.startswith(b"PAR1"):
+        raise InvalidInput(f"{path}: a trace is CSV, TSV, text or .npy, not Parquet; read it and use Trace.from_times")
+    return content
 
 
 def read_numbers(path: Path, content: bytes) -> tuple[Any, list[int] | None]:
@@ -64,7 +67,7 @@ class TraceTable:
 
     def place(self, row: int) -> str:
         """Say where a row of values stands."""
-        return f"{self.path}, line {line_of(self.path, self.delimiter, row + 1)}"
+        return f"{self.path}, {place_of(self.path, self.delimiter, row + 1)}"
 
     def starting(self, word: str) -> str | None:
         """Return the name of the only column that starts so, in any case."""

@@ -185,7 +185,7 @@ def example(name: str) -> Trace:
     """
     known = EXAMPLES[choice("example", name, EXAMPLES)]
     home = os.environ.get("DELAYTRON_DATA")
-    folder = Path(home or "DELAYTRON_DATA") / "delays"
+    folder = Path(home or "DELAYTRON_DATA").expanduser() / "delays"
     if home and (folder / known.file).is_file():
         return Trace.from_file(folder / known.file, wait=known.wait)
     where = str(folder) if home else "the folder delays of a folder that the variable DELAYTRON_DATA names"

@@ -50,6 +50,8 @@ def compare(
     scale: options.Scale = None,
     bias: options.Bias = False,
     samples: options.Samples = None,
+    features: options.Features = None,
+    part: options.Part = None,
     threads: options.Threads = None,
     noise: options.Noise = None,
     expire_after: ExpireAfter = None,
@@ -71,7 +73,8 @@ def compare(
     feedback = read_feedback(options.read_noise(noise), expire_after, on_expiry)
     files, n_jobs = targets(plot, csv, output, ("comparison", "comparison")), options.check_threads(threads)
     names = options.split_names(learner) or None
-    loading = options.load_options(samples, categorical, label=label, format=format, scale=scale, bias=bias)
+    of_file, of_name = {"label": label, "format": format}, {"features": features, "part": part}
+    loading = options.load_options(samples, categorical, scale=scale, bias=bias, **of_file, **of_name)
     dataset = datasets.load(data, **loading)
     contest = prepare(
         dataset, names, options.split_delays(delay), terms, load_for_tuning(data, seed, **loading), feedback

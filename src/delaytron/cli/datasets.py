@@ -41,8 +41,6 @@ delaytron datasets build cifar10 --output data
 """
 
 Name = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help=options.DATA_HELP)]
-Features = Annotated[str | None, typer.Option(help="Of fashion_mnist: cnn or pixels.", show_default="cnn")]
-Part = Annotated[str | None, typer.Option(help="Of a data set with a published split: all, train or test.")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw classes and rows: .png, .pdf or .svg.")]
 Built = Annotated[str, typer.Argument(metavar="NAME", help="cifar10 or fashion_mnist.")]
 Output = Annotated[
@@ -81,8 +79,8 @@ def _row(name: str, card: Card) -> Row:
 @app.command(epilog=SHOW_EXAMPLES)
 def show(
     name: Name,
-    features: Features = None,
-    part: Part = None,
+    features: options.Features = None,
+    part: options.Part = None,
     label: options.Label = None,
     categorical: options.Categorical = [],  # noqa: B006 - typer copies it
     format: options.Format = None,

@@ -35,6 +35,10 @@ Format = Annotated[
 ]
 Scale = Annotated[str | None, typer.Option(help="unit (rows to norm 1) or standard (columns to mean 0, deviation 1).")]
 Bias = Annotated[bool, typer.Option("--bias", help="Append a column of ones.")]
+Features = Annotated[str | None, typer.Option(help="Of fashion_mnist: cnn or pixels.", show_default="cnn")]
+Part = Annotated[
+    str | None, typer.Option(help="Of a data set with a published split: all, train or test.", show_default="all")
+]
 Samples = Annotated[int | None, typer.Option(help="Rows of a synthetic data set.", show_default="100000")]
 Threads = Annotated[int | None, typer.Option(help="Runs played at the same time.", show_default="all cores")]
 Noise = Annotated[

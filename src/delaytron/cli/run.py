@@ -67,6 +67,8 @@ def run(
     rounds: Rounds = None,
     seed: Seed = 0,
     samples: options.Samples = None,
+    features: options.Features = None,
+    part: options.Part = None,
     sampling: Sampling = "replacement",
     threads: options.Threads = None,
     settings: Settings = [],  # noqa: B006
@@ -83,14 +85,17 @@ def run(
     jobs = _plan(learners, delay, rates | options.read_assignments(settings), _life(noise, expire_after, on_expiry))
     files = targets(plot, csv, output, ("results", "curves"))
     how = {"runs": runs, "seed": seed, "sampling": sampling, "n_jobs": options.check_threads(threads)}
-    loading = options.load_options(samples, categorical, label=label, format=format, scale=scale, bias=bias)
-    dataset = _open(data, loading) if stream else datasets.load(data, **loading)
+    of_file, of_name = {"label": label, "format": format}, {"features": features, "part": part}
+    loading = options.load_options(samples, categorical, scale=scale, bias=bias, **of_file, **of_name)
+    dataset = _open_stream(data, loading) if stream else datasets.load(data, **loading)
     report = _play(jobs, dataset, {"rounds": _usual_rounds(dataset) if rounds is None else rounds, **how})
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
 
 
 def _open_stream(path: str, loading: dict[str, Any]) -> datasets.FileStream:
+    if loading.keys() & {"n_samples", "features", "part"}:
+        raise InvalidInput("--samples, --features and --part are for named data sets; a stream is a file")
     with busy(f"checking {path}"):
         return datasets.stream(path, **loading)
 
@@ -133,12 +138,6 @@ def _plan(
         for name, own in takes.items()
         for delay in options.split_delays(delay_texts)
     ]
-
-
-def _open(path: str, loading: dict[str, Any]) -> datasets.FileStream:
-    if "n_samples" in loading:
-        raise InvalidInput("--samples is for synthetic data sets; a stream is a file, and --rounds says how much of it")
-    return datasets.stream(path, **loading)
 
 
 def _usual_rounds(data: Data) -> int:

@@ -1,10 +1,12 @@
 """Cells of a table as text: which are missing, which are numbers, and what they are called as categories."""
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from math import isfinite
 from typing import Any
 
+CODE = re.compile(r"[+-]?0\d")  # how a code begins that only looks like a number
 NO_NUMBERS = ("nan", "inf", "infinity")
 MISSING = {"", "na", "n/a", "#n/a", "null", *(sign + word for sign in ("", "+", "-") for word in NO_NUMBERS)}
 Key = str | float  # of a category: by it, categories are sorted and told apart
@@ -41,10 +43,10 @@ def keys(texts: Sequence[str]) -> Sequence[Key]:
 
     Examples
     --------
-    >>> keys(["10", "2.0"]), keys(["10", "ten"])
-    ([10, 2.0], ['10', 'ten'])
+    >>> keys(["10", "2.0"]), keys(["10", "ten"]), keys(["01", "1"])
+    ([10, 2.0], ['10', 'ten'], ['01', '1'])
     """
-    numbers = [number_in(text) for text in texts]
+    numbers = [None if CODE.match(text) else number_in(text) for text in texts]
     exact = [number for number in numbers if number is not None]
     return exact if len(exact) == len(texts) else texts
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from delaytron.datasets.base import Block, class_name
 from delaytron.datasets.cells import as_text, is_missing, keys, number_in
-from delaytron.datasets.headers import Columns, find_columns
+from delaytron.datasets.headers import Columns, check_header, find_columns
 from delaytron.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ def plan_columns(source: Source, label: str | None, categorical: Columns = ()) -
     features = [_encoding(source, name, known, texts.get(name)) for name, known in one_hot.items() if name != label]
     if not features:
         raise InvalidInput(f"{source.name}: there must be at least one column besides the label, got none")
-    return Plan(source, tuple(features), None if label is None else _labels(label, texts[label]))
+    plan = Plan(source, tuple(features), None if label is None else _labels(label, texts[label]))
+    check_header(source.name, plan.feature_names)
+    return plan
 
 
 def refuse(source: Source, row: int, column: str, problem: str) -> NoReturn:
@@ -181,7 +183,7 @@ def _encoding(source: Source, name: str, one_hot: bool | None, texts: list[str] 
         numbers = [number_in(text) for text in texts]
         if None not in numbers:
             return Encoding(name, (texts, np.array(numbers, np.float64)))
-        if any(number is not None for number in numbers):
+        if any(number is not None for number in numbers) or _with_comma(texts[0]):
             _refuse_mixed(source, name, texts[numbers.index(None)])
         if TRUTH.keys() >= {text.lower() for text in texts}:
             return Encoding(name, (texts, np.array([TRUTH[text.lower()] for text in texts])))
@@ -192,7 +194,14 @@ def _encoding(source: Source, name: str, one_hot: bool | None, texts: list[str] 
 
 def _labels(name: str, texts: list[str]) -> Encoding:
     meant = keys(texts)
-    return Encoding(name, (texts, np.array(meant, dtype=object if meant is texts else None)))
+    values = np.array(texts if meant is texts else meant, dtype=object if meant is texts else None)
+    exact = values.tolist() == list(meant)  # whole numbers beyond 2^53 beside fractions are not
+    return Encoding(name, (texts, values if exact else np.array(texts, dtype=object)))
+
+
+def _with_comma(text: str) -> bool:
+    """Whether a text would be a number if its comma were a point."""
+    return "," in text and number_in(text.replace(",", ".")) is not None
 
 
 def _refuse_mixed(source: Source, name: str, text: str) -> NoReturn:

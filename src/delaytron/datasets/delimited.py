@@ -9,13 +9,14 @@ from delaytron.datasets.cells import number_in
 from delaytron.datasets.columns import plan_columns, table_source
 from delaytron.datasets.headers import Column, Columns, check_header, find_columns, find_label
 from delaytron.errors import InvalidInput
-from delaytron.places import line_of, records, refuse_ragged
+from delaytron.places import place_of, records, refuse_ragged
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 DELIMITERS = ",;\t"  # of a CSV file, the first that its first row has
 BLOCK_BYTES = 4 * 2**20  # read at a time; more where a row is longer
+NO_ROW = "there must be at least one row after the header, got none"
 MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null"]  # the usual ones; others make a column of text, found later
 
 
@@ -35,7 +36,7 @@ class Layout(NamedTuple):
 
     def place(self, row: int) -> str:
         """Return the line on which a row begins."""
-        return f"line {line_of(self.path, self.delimiter, row + self.has_header)}"
+        return place_of(self.path, self.delimiter, row + self.has_header)
 
 
 def read_delimited(
@@ -49,7 +50,7 @@ def read_delimited(
     chosen = find_columns(place, names, categorical, "categorical")
     table = _table(layout, {target, *chosen})
     if not table.num_rows:
-        raise InvalidInput(f"{path}, line {layout.line + 1}: there must be at least one row after the header, got none")
+        raise InvalidInput(f"{path}, line {layout.line + 1}: {NO_ROW}")
     (block,) = plan_columns(table_source(str(path), table, layout.place), target, chosen).blocks()
     return block
 
@@ -76,6 +77,8 @@ def _table(layout: Layout, text: set[str]) -> "pa.Table":
             table = _parse(file, layout, types)
     except pa.ArrowInvalid as problem:
         refuse_ragged(layout.path, layout.delimiter, len(layout.cells))
+        if "Empty CSV" in str(problem):  # a header that nothing follows, not even the end of its line
+            raise InvalidInput(f"{layout.path}, line {layout.line + 1}: {NO_ROW}") from None
         raise InvalidInput(f"{layout.path}: cannot be read as a table: {problem}") from None
     if any(map(pa.types.is_binary, table.schema.types)) or _ends_in_lines(table):  # no UTF-8, or an unclosed quote
         refuse_ragged(layout.path, layout.delimiter, len(layout.cells))

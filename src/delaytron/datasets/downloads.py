@@ -22,9 +22,10 @@ def local_folder() -> Path | None:
     given = os.environ.get(VARIABLE)
     if not given:
         return None
-    if not Path(given).is_dir():
+    folder = Path(given).expanduser()
+    if not folder.is_dir():
         raise InvalidInput(f"{VARIABLE} must name a folder, got {given!r}; unset it to use the cache alone")
-    return Path(given)
+    return folder
 
 
 def cache_folder() -> Path:

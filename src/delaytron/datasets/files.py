@@ -109,7 +109,8 @@ def file_format(path: Path, asked: str | None = None) -> str:
     'csv'
     """
     if not path.is_file():
-        raise InvalidInput(f"{path} is a folder; give a file" if path.is_dir() else f"there is no file {path}")
+        fault = "is a folder" if path.is_dir() else "can be read only once"
+        raise InvalidInput(f"{path} {fault}; give a file" if path.exists() else f"there is no file {path}")
     kind = ENDINGS.get(plain_suffix(path)) if asked is None else choice("format", asked, READERS)
     if kind is None:
         raise InvalidInput(

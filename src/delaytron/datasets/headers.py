@@ -39,8 +39,8 @@ def find_label(place: str, names: Sequence[str], label: Column | None) -> str:
 
 def find_column(place: str, names: Sequence[str], wanted: Column, option: str) -> str:
     """Return the name of a column that is given by its name or its position; a negative one counts from the end."""
-    if isinstance(wanted, str) and wanted in names:
-        return wanted
+    if str(wanted) in names and not isinstance(wanted, bool):
+        return str(wanted)  # the columns of a frame may be called by numbers in any order
     position = _position(wanted)
     if position is not None and -len(names) <= position < len(names):
         return names[position]

@@ -22,7 +22,7 @@ from delaytron.records import Array, Bytes, Ints
 BLOCK_BYTES = 2 * 2**20  # of text; parsing takes some ten times as much for a moment
 LARGEST = 2**31 - 1  # of the indices: those of a CSR matrix have 32 bits
 COLON, NEWLINE, SPACE = b":\n "
-ONE_A_LINE = bytes.maketrans(b": \t\r", b"\n\n\n\n")
+ONE_A_LINE = bytes.maketrans(b": \t\r\v\f", b"\n" * 6)
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 

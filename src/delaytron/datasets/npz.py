@@ -26,7 +26,16 @@ def read_npz(path: Path, label: str | None = None) -> Block:
     if not zipfile.is_zipfile(path):
         raise InvalidInput(f"{path}: must be a file of numpy.savez, got another or a part of one")
     with _reading(path, "the file"), np.load(path, allow_pickle=False) as arrays:
+        _check_pairs(path, arrays, label or "y")
         return Block(_matrix(path, arrays), _labels(path, arrays, label or "y"))
+
+
+def _check_pairs(path: Path, arrays: Arrays, label: str) -> None:
+    """Refuse features of one part with labels of another."""
+    matrices, labels = _parts(arrays, "X"), _parts(arrays, label)
+    parts = [name.removeprefix("X") for name in matrices], [name.removeprefix(label) for name in labels]
+    if matrices and labels and parts[0] != parts[1]:
+        raise InvalidInput(f"{path}: features and labels must be of the same rows, got {listed(matrices + labels)}")
 
 
 def _matrix(path: Path, arrays: Arrays) -> Any:
@@ -41,6 +50,8 @@ def _matrix(path: Path, arrays: Arrays) -> Any:
     from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import
 
     data, indices, ends, shape = (_array(path, arrays, part) for part in CSR_PARTS)
+    if shape.shape != (2,) or shape.dtype.kind not in "iu":
+        raise InvalidInput(f"{path}: shape must be two whole numbers, got {shape.tolist()!r}")
     return csr_array((data, indices, ends), shape=tuple(shape.tolist()))
 
 
@@ -71,7 +82,10 @@ def _stacked(path: Path, arrays: Arrays, names: Sequence[str]) -> NDArray[Any]:
 
 def _array(path: Path, arrays: Arrays, name: str) -> NDArray[Any]:
     with _reading(path, f"the array {name}"):
-        return arrays[name]
+        array = arrays[name]
+    if not isinstance(array, np.ndarray):
+        raise InvalidInput(f"{path}: {name} must be an array as of numpy.savez, got something else")
+    return array
 
 
 @contextmanager

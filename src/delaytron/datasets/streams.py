@@ -60,13 +60,18 @@ class FileStream:
 
     def blocks(self) -> Iterator[tuple["Matrix", Ints]]:
         """Go through the rows and their class numbers."""
-        left = self.n_rows
+        left, width = self.n_rows, self.n_features - self.scaling.bias
         for block in self.read():
             y = np.searchsorted(self.values, block.labels)
             left -= y.size
-            if left < 0 or (self.values.take(y, mode="clip") != block.labels).any():
-                raise InvalidInput(f"{self.source} was changed while it was read; try again")
-            yield self.scaling.apply(widen(block.X, self.n_features - self.scaling.bias)), y
+            known = (self.values.take(y, mode="clip") == block.labels).all()
+            self._check_unchanged(known and left >= 0 and block.X.shape[1] <= width)
+            yield self.scaling.apply(widen(block.X, width)), y
+        self._check_unchanged(left == 0)
+
+    def _check_unchanged(self, same: bool) -> None:
+        if not same:
+            raise InvalidInput(f"{self.source} was changed while it was read; try again")
 
     def __repr__(self) -> str:
         sizes = f"{self.n_rows} rows, {self.n_features} features, {self.n_classes} classes"
