@@ -20,7 +20,7 @@ setup: .venv/ready
 features: .venv/features
 
 .venv/features: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check torch==2.13.0
 	touch $@
 
 .venv/bench: .venv/ready requirements/bench.txt

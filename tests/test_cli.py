@@ -376,7 +376,11 @@ class TestTrouble:
         [
             (KeyboardInterrupt(), 130, "delaytron: interrupted"),
             (OSError(28, "No space left on device"), 2, "delaytron: [Errno 28] No space left on device"),
-            (MemoryError(), 2, "delaytron: not enough memory; try fewer --rounds, --runs or --threads"),
+            (
+                MemoryError(),
+                2,
+                "delaytron: not enough memory; try fewer --rounds, --runs, --threads or features",
+            ),
             (dt.InvalidInput("one\nand two"), 2, "delaytron: one and two"),
         ],
     )
