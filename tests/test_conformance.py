@@ -55,9 +55,18 @@ CASES = [
 every_learner = pytest.mark.parametrize(("name", "setting"), CASES)
 
 
+def affordable(story, setting):
+    """Shorten a story in which the interpreter would go through a matrix of all pairs of weights in every round."""
+    if setting.get("matrix") != "full":
+        return story
+    rounds = max(4, 2_000_000 // (story.n_classes * story.X.shape[1]) ** 2)
+    return story._replace(X=story.X[:rounds], y=story.y[:rounds], delays=story.delays[:rounds])
+
+
 @every_learner
 @given(story=stories())
 def test_simulator_interpreter_and_online_object_agree_to_the_bit(name, setting, story):
+    story = affordable(story, setting)
     learner = make(dt.LEARNERS[name], story, **setting)
     compiled = play_compiled(learner, story)
     assert same_bits(compiled, play_interpreted(learner, story))
@@ -152,6 +161,7 @@ def test_the_learner_that_is_replayed_stays_as_it_was(name, setting, story):
 @given(story=stories(max_rounds=30))
 def test_a_replay_goes_on_from_what_the_learner_knows(name, setting, story):
     """Online through a story and again through it = online once, then replayed."""
+    story = affordable(story, setting)
     _, learner = play_online(make(dt.LEARNERS[name], story, **setting), story)
     learner.flush()
     draws = np.random.default_rng(1).random(len(story.y))
