@@ -53,8 +53,11 @@ LAYERS = [
     {"comparisons"},
     {"compare"},
     {"", "tables"},
+    {"experiments", "experiments.runs"},
+    {"experiments.spec", "experiments.store"},
+    {"experiments.execute", "experiments.summary"},
     {"cli.options", "cli.outputs", "cli.dataset_tables"},
-    {"cli.run", "cli.compare", "cli.lists", "cli.datasets", "cli.delays"},
+    {"cli.run", "cli.compare", "cli.lists", "cli.datasets", "cli.delays", "cli.experiment"},
     {"cli"},
     {"__main__"},
 ]

@@ -61,7 +61,7 @@ def simulate(
     >>> result.error_rate.shape == (6, result.rounds.size)
     True
     """
-    settings = [parameters] if isinstance(learner, Learner) else _grid(learner_class(learner), parameters)
+    settings = [parameters] if isinstance(learner, Learner) else grid(learner_class(learner), parameters)
     options: dict[str, Any] = {"rounds": rounds, "runs": runs, "seed": seed, "sampling": sampling}
     return simulate_settings(learner, data, settings, delay=delay, n_jobs=n_jobs, progress=progress, **options)
 
@@ -144,8 +144,14 @@ def _check_names(cls: type[Learner], names: Iterable[str]) -> None:
             raise InvalidInput(f"{cls.name} takes {', '.join(known)}; got {name}")
 
 
-def _grid(cls: type[Learner], parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return every combination of the list-valued parameters."""
+def grid(cls: type[Learner], parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return every combination of the list-valued parameters.
+
+    Examples
+    --------
+    >>> grid(LEARNERS["delaytron"], {"gamma": [0.1, 0.2], "eta": 2})
+    [{'gamma': 0.1, 'eta': 2}, {'gamma': 0.2, 'eta': 2}]
+    """
     _check_names(cls, parameters)
     values = [list(dict.fromkeys(_several(value))) for value in parameters.values()]
     for name, several in zip(parameters, values, strict=True):

@@ -114,7 +114,7 @@ def results_table(report: Report) -> Table:
 
 def _numbers(row: Row, best: bool, compared: bool) -> list[str]:
     return [
-        _with_margin(row["error"], row["error_margin"]) + ("*" if best else " " * compared),
+        with_margin(row["error"], row["error_margin"]) + ("*" if best else " " * compared),
         f"{row['greedy_error']:.4f}",
         str(row["runs"]),
         _exact(row["rounds"]),
@@ -122,7 +122,8 @@ def _numbers(row: Row, best: bool, compared: bool) -> list[str]:
     ]
 
 
-def _with_margin(error: float, margin: float | None) -> str:
+def with_margin(error: float, margin: float | None) -> str:
+    """Return an error with its interval, if there is one."""
     return f"{error:.4f}" + ("" if margin is None else f" ± {margin:.4f}")
 
 
@@ -167,7 +168,7 @@ def _comparison_cells(entries: Sequence[Entry]) -> list[str]:
     rows = [entry.row() for entry in entries]
     setting = {name: _shortest(value) for name, value in entries[-1].setting.items()}
     seconds = [f"{sum(row[part] for row in rows):.1f}" for part in ("seconds", "tuning_seconds")]
-    return [*(_with_margin(row["error"], row["error_margin"]) for row in rows), assignments(setting) or "-", *seconds]
+    return [*(with_margin(row["error"], row["error_margin"]) for row in rows), assignments(setting) or "-", *seconds]
 
 
 def _width(lines: Sequence[Sequence[str]], unbroken: int) -> int:

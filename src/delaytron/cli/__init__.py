@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from delaytron import __version__
-from delaytron.cli import compare, datasets, delays, lists, run
+from delaytron.cli import compare, datasets, delays, experiment, lists, run
 from delaytron.errors import DelaytronError
 
 UsageError: Any = typer.BadParameter.__base__  # its module depends on the version of typer
@@ -39,6 +39,7 @@ def _stop(message: str, code: int) -> None:
 app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command(epilog=run.EXAMPLES)(run.run)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
+app.command(epilog=experiment.EXAMPLES)(experiment.experiment)
 app.command(epilog=delays.EXAMPLES)(delays.delays)
 app.command(epilog="Examples\n\ndelaytron learners\ndelaytron learners --json")(lists.learners)
 app.add_typer(datasets.app, name="datasets")

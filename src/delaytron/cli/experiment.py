@@ -1,0 +1,94 @@
+"""`delaytron experiment`: what a TOML file says, played as far as it is not yet."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from delaytron.checks import whole
+from delaytron.cli import options
+from delaytron.cli.outputs import progress_bar, show
+from delaytron.comparisons import assignments
+from delaytron.durable import replace_file
+from delaytron.results import mean_of
+from delaytron.tables import Row, new_table, with_margin
+
+if TYPE_CHECKING:
+    from delaytron.experiments.summary import Outcome
+
+EXAMPLES = """
+Examples
+
+delaytron experiment spec.toml --output results
+delaytron experiment spec.toml --only digits --scale 0.1
+"""
+
+File = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What is played; docs/experiments.md tells how.")]
+Output = Annotated[Path, typer.Option(metavar="DIR", help="Keep results here; what is there is not played again.")]
+Only = Annotated[list[str], typer.Option(metavar="DATASET", help="Only these data sets: A,B. Repeatable.")]
+Scale = Annotated[float, typer.Option(help="A share of the rounds, in (0, 1].")]
+Backend = Annotated[str, typer.Option(help="threads, or processes.")]
+Workers = Annotated[int | None, typer.Option(help="How many of them.", show_default="all cores")]
+
+
+def experiment(
+    file: File,
+    output: Output = Path("results"),
+    only: Only = [],  # noqa: B006 - typer copies it
+    scale: Scale = 1.0,
+    backend: Backend = "threads",
+    workers: Workers = None,
+    json: options.Json = False,
+) -> None:
+    """Play an experiment, or what is missing of it, and sum it up.
+
+    It may be stopped at any time, also by a crash: the same command goes on
+    where it was. The setting that stands for a learner is chosen on other
+    seeds than those reported if the file asks for tuning_runs.
+    """
+    from delaytron.experiments.execute import execute, missing_jobs  # noqa: PLC0415 - other commands need none of it
+    from delaytron.experiments.spec import read_spec  # noqa: PLC0415
+    from delaytron.experiments.store import Store  # noqa: PLC0415
+    from delaytron.experiments.summary import outcomes  # noqa: PLC0415
+
+    n_workers = None if workers is None else whole("workers", workers, at_least=1)
+    spec = read_spec(file).scaled(scale)
+    lines = (spec.only(options.split_names(only)) if only else spec).lines()
+    store = Store(output)
+    replace_file(output / "spec.toml", file.read_bytes())
+    jobs = missing_jobs(lines, store)
+    with progress_bar(sum(run.n_rounds for job in jobs for run in job)) as advance:
+        execute(jobs, store, backend, n_workers, advance)
+    found = outcomes(lines, store)
+    show([_row(one) for one in found], _table(found), json)
+
+
+def _row(outcome: "Outcome") -> Row:
+    error, greedy = mean_of(outcome.result.final_error), mean_of(outcome.result.greedy_error)
+    return {
+        "data": outcome.line.data,
+        "learner": outcome.line.title,
+        "delay": outcome.line.delay,
+        "parameters": outcome.run.parameters,
+        "rounds": outcome.run.rounds,
+        "runs": outcome.run.runs,
+        "error": error.value,
+        "error_margin": None if error.margin != error.margin else error.margin,
+        "greedy_error": greedy.value,
+        "final_errors": outcome.result.final_error.tolist(),
+        "file": f"{outcome.run.key}.parquet",
+    }
+
+
+def _table(found: "list[Outcome]") -> Table:
+    table = new_table("data", "learner", "delay", "setting")
+    table.add_column("error ± 95 %", justify="right", no_wrap=True)
+    table.add_column("greedy", justify="right", no_wrap=True)
+    for row in map(_row, found):
+        setting = assignments(row["parameters"]) or "-"
+        cells = [row["data"], row["learner"], row["delay"], setting]
+        numbers = [with_margin(row["error"], row["error_margin"]), f"{row['greedy_error']:.4f}"]
+        table.add_row(*map(escape, cells), *numbers)
+    return table

@@ -1,0 +1,89 @@
+"""What an experiment plays, as plain values: each run is named by the hash of its content."""
+
+from hashlib import file_digest as digest_of
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from delaytron import __version__
+from delaytron.delays import Delay, Trace, WithMissing
+from delaytron.errors import InvalidInput
+
+FORMAT = "delaytron-run-1"  # another one where the same content would give other numbers
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting of a learner on one data set at one delay, played several times.
+
+    Parameters
+    ----------
+    data : dict
+        The `name` of the data set and the options of `datasets.load`; of a file also its `sha256`.
+    delay : str
+        As on the command line.
+    recorded : str
+        The SHA-256 of recorded delays: the file that `delay` names may change.
+    runs : int
+        The runs 0, ..., runs - 1 of the seed.
+    """
+
+    data: dict[str, Any]
+    learner: str
+    parameters: dict[str, Any]
+    delay: str
+    rounds: int
+    runs: int
+    seed: int
+    sampling: str
+    recorded: str = ""
+
+    @property
+    def content(self) -> str:
+        """All of it in one line, always in the same order.
+
+        Examples
+        --------
+        >>> run = Run(data={"name": "digits"}, learner="delaytron", parameters={"gamma": 0.5}, delay="10", rounds=1,
+        ...           runs=1, seed=0, sampling="replacement")
+        >>> run.content[:50]
+        '{"data":{"name":"digits"},"delay":"10","format":"d'
+        """
+        values = msgspec.structs.asdict(self) | {"format": FORMAT, "version": __version__}
+        return msgspec.json.encode(values, order="sorted").decode()
+
+    @property
+    def key(self) -> str:
+        """The name of its file."""
+        return sha256(self.content.encode()).hexdigest()[:32]
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds it plays in all."""
+        return self.rounds * self.runs
+
+
+class Line(NamedTuple):
+    """One learner on one data set at one delay: a run for each of its settings, and one on other seeds to choose by."""
+
+    data: str
+    title: str
+    delay: str
+    reported: tuple[Run, ...]
+    tuning: tuple[Run, ...]
+
+
+def delays_digest(delay: Delay) -> str:
+    """Return the SHA-256 of the delays that a model has recorded; nothing where it has none."""
+    model = delay.model if isinstance(delay, WithMissing) else delay
+    return sha256(model.delays.tobytes()).hexdigest() if isinstance(model, Trace) else ""
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    try:
+        with path.expanduser().open("rb") as file:
+            return digest_of(file, "sha256").hexdigest()
+    except OSError as problem:
+        raise InvalidInput(f"{path} is neither a named data set nor a file: {problem.strerror}") from None

@@ -1,0 +1,137 @@
+"""Specifications: a TOML file that says what is played, checked before anything is."""
+
+import tomllib
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from delaytron.checks import choice, whole
+from delaytron.comparisons import APART
+from delaytron.datasets import DATASETS
+from delaytron.delays import as_delay
+from delaytron.errors import InvalidInput
+from delaytron.experiments.runs import Line, Run, delays_digest, file_digest
+from delaytron.simulate import grid, learner_class
+
+Table = dict[str, Any]
+OWN = ("name", "title", "delays")  # keys of a learner's table that are no parameters
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an experiment plays: every learner with each of its settings, on all data sets, at all delays.
+
+    Parameters
+    ----------
+    data : list of str or table
+        Names or files; a table has a `name` and options of `datasets.load`.
+    learners : list of table
+        The `name` of a learner and its parameters; a list tries each of its values. A `title` tells two entries of the
+        same learner apart; `delays` are its own, if not those of all.
+    tuning_runs : int
+        How many runs, on other seeds than those reported, choose the setting that stands for a learner. With 0 the
+        reported runs choose, which flatters.
+    """
+
+    name: str
+    data: list[str | Table]
+    learners: list[Table]
+    delays: tuple[int | str, ...] = (1, 100, 1000, 2500, 5000)
+    rounds: int = 1_000_000
+    runs: int = 20
+    tuning_runs: int = 0
+    seed: int = 0
+    sampling: str = "replacement"
+
+    def lines(self) -> list[Line]:
+        """Return every learner on every data set at every delay; refuse what cannot be played."""
+        for name, least in {"rounds": 1, "runs": 1, "tuning_runs": 0, "seed": 0}.items():
+            whole(name, getattr(self, name), at_least=least)
+        choice("sampling", self.sampling, ("replacement", "epochs"))
+        titled = [(_title(entry), entry) for entry in self.learners]
+        for what, names in {"learners": [title for title, _ in titled], "data": [_name(d) for d in self.data]}.items():
+            if not names or len(set(names)) < len(names):
+                raise InvalidInput(f"{what} must be at least one, and no two of the same name or title; got {names}")
+        return [
+            self._line(data, title, entry, str(delay))
+            for data in map(_options, self.data)
+            for title, entry in titled
+            for delay in entry.get("delays", self.delays)
+        ]
+
+    def _line(self, data: Table, title: str, entry: Table, delay: str) -> Line:
+        recorded = delays_digest(as_delay(delay))
+        settings = grid(learner_class(entry["name"]), {key: entry[key] for key in entry if key not in OWN})
+        shared: Table = {"learner": entry["name"], "delay": delay, "recorded": recorded}
+        shared |= {"rounds": self.rounds, "sampling": self.sampling}
+        reported = [Run(data=data, parameters=s, runs=self.runs, seed=self.seed, **shared) for s in settings]
+        apart = self.seed + APART
+        other: Table = {"data": _drawn_anew(data, apart), "seed": apart, "runs": self.tuning_runs}
+        tuning = [Run(parameters=s, **other, **shared) for s in settings] if self.tuning_runs else []
+        return Line(data["name"], title, delay, tuple(reported), tuple(tuning) if len(settings) > 1 else ())
+
+    def only(self, names: list[str]) -> "Spec":
+        """Return the same with fewer data sets."""
+        known = [_name(data) for data in self.data]
+        for name in names:
+            choice("a data set of the experiment", name, known)
+        return msgspec.structs.replace(self, data=[data for data in self.data if _name(data) in names])
+
+    def scaled(self, share: float) -> "Spec":
+        """Return the same with a share of the rounds."""
+        if not 0 < share <= 1:
+            raise InvalidInput(f"scale must be in (0, 1], got {share}")
+        return msgspec.structs.replace(self, rounds=max(1, round(self.rounds * share)))
+
+
+def read_spec(path: Path) -> Spec:
+    """Read a TOML file."""
+    try:
+        return parse_spec(path.read_bytes())
+    except OSError as problem:
+        raise InvalidInput(f"cannot read {str(path)!r}: {problem.strerror}") from None
+    except InvalidInput as problem:
+        raise InvalidInput(f"{path}: {problem}") from None
+
+
+def parse_spec(content: bytes) -> Spec:
+    """Read the text of a specification.
+
+    Examples
+    --------
+    >>> spec = parse_spec(b"delays=[1, 10]; name='tiny'; data=['digits']; learners=[{name='banditron'}]".replace(
+    ...     b"; ", bytes([10])))
+    >>> [(line.data, line.title, line.delay) for line in spec.lines()]
+    [('digits', 'banditron', '1'), ('digits', 'banditron', '10')]
+    """
+    try:
+        return msgspec.convert(tomllib.loads(content.decode()), Spec)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
+        raise InvalidInput(f"must be an experiment in TOML: {problem}") from None
+
+
+def _name(data: str | Table) -> str:
+    name = data if isinstance(data, str) else data.get("name")
+    if not isinstance(name, str):
+        raise InvalidInput(f"a data set must be a name or a table with a name, got {data!r}")
+    return name
+
+
+def _title(entry: Table) -> str:
+    if not isinstance(entry.get("name"), str):
+        raise InvalidInput(f"a learner must be a table with a name, got {entry!r}")
+    return str(entry.get("title", entry["name"]))
+
+
+def _options(data: str | Table) -> Table:
+    """Return how a data set is loaded; a file is known by its content, too."""
+    name = _name(data)
+    options = {"name": name} if isinstance(data, str) else dict(data)
+    return options if name in DATASETS else options | {"sha256": file_digest(Path(name))}
+
+
+def _drawn_anew(data: Table, seed: int) -> Table:
+    """Return how a synthetic data set is drawn for the tuning; others have but one set of rows."""
+    drawn = data["name"] in DATASETS and "seed" in signature(DATASETS[data["name"]]).parameters
+    return data | {"seed": seed} if drawn else data

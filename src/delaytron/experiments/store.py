@@ -1,0 +1,82 @@
+"""The results folder: one Parquet file for each run, written whole or not at all; what is there is not played again."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from delaytron.durable import replace_file
+from delaytron.errors import InvalidInput
+from delaytron.experiments.runs import Run
+from delaytron.records import Ints
+from delaytron.results import Result
+from delaytron.worlds import checkpoints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CONTENT = b"delaytron"  # under this key a file says what was played
+
+
+class Store:
+    """A folder of results; two processes may write to it at the same time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "runs"
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def has(self, run: Run) -> bool:
+        """Whether the run was played."""
+        return self._path(run).is_file()
+
+    def write(self, run: Run, mistakes: Ints) -> None:
+        """Keep the (runs, checkpoints, 2) mistakes of a run."""
+        from pyarrow.parquet import write_table  # noqa: PLC0415 - slow to import
+
+        content = BytesIO()
+        write_table(_table(run, mistakes), content, compression="zstd")
+        replace_file(self._path(run), content.getvalue())
+
+    def read(self, run: Run) -> Result:
+        """Return what came out of a run."""
+        from pyarrow import ArrowException  # noqa: PLC0415 - slow to import
+        from pyarrow.parquet import read_table  # noqa: PLC0415
+
+        path = self._path(run)
+        try:
+            table = read_table(path)
+        except (OSError, ArrowException) as problem:
+            raise InvalidInput(f"{path} cannot be read: {problem}; delete it and play again") from None
+        if (table.schema.metadata or {}).get(CONTENT) != run.content.encode():
+            raise InvalidInput(f"{path} holds another run than its name says; delete it and play again")
+        return _result(run, table)
+
+    def _path(self, run: Run) -> Path:
+        return self.folder / f"{run.key}.parquet"
+
+
+def _table(run: Run, mistakes: Ints) -> "pa.Table":
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    rounds = checkpoints(run.rounds)
+    columns = {
+        "run": np.repeat(np.arange(run.runs), rounds.size),
+        "round": np.tile(rounds, run.runs),
+        "mistakes": mistakes[:, :, 0].ravel(),
+        "greedy_mistakes": mistakes[:, :, 1].ravel(),
+    }
+    return pa.table(columns, metadata={CONTENT: run.content})
+
+
+def _result(run: Run, table: "pa.Table") -> Result:
+    columns = [table[name].to_numpy().reshape(run.runs, -1) for name in ("mistakes", "greedy_mistakes")]
+    return Result(
+        learner=run.learner,
+        dataset=run.data["name"],
+        delay=run.delay,
+        rounds=checkpoints(run.rounds),
+        parameters=[run.parameters] * run.runs,
+        run=np.arange(run.runs),
+        mistakes=np.stack(columns, axis=2),
+    )

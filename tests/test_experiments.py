@@ -1,0 +1,292 @@
+"""Experiments: the numbers of the simulator, kept whole, resumed after anything, the same on every backend."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import delaytron as dt
+from delaytron import cli
+from delaytron.cli import experiment
+from delaytron.experiments.execute import BACKENDS, execute, missing_jobs
+from delaytron.experiments.spec import parse_spec, read_spec
+from delaytron.experiments.store import Store
+from delaytron.experiments.summary import outcomes
+from delaytron.learners import LEARNERS
+
+TOML = """
+name = "small"
+data = ["digits", {name = "synsep", n_samples = 500, scale = "unit"}]
+delays = [1, "fixed:30"]
+rounds = 600
+runs = 3
+tuning_runs = 2
+seed = 4
+
+[[learners]]
+name = "delaytron"
+gamma = [0.05, 0.2]
+
+[[learners]]
+name = "adaptive_delaytron"
+title = "adaptive, instant"
+tracker = "instant"
+gamma = 0.1
+delays = [30]
+"""
+
+
+@pytest.fixture
+def spec():
+    return parse_spec(TOML.encode())
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in (folder / "runs").iterdir()}
+
+
+def play(spec, folder, **options):
+    store, played = Store(folder), []
+    execute(missing_jobs(spec.lines(), store), store, progress=played.append, **options)
+    return sum(played)
+
+
+class TestSpec:
+    def test_every_learner_meets_every_data_set_and_delay(self, spec):
+        assert [(line.data, line.title, line.delay, len(line.reported), len(line.tuning)) for line in spec.lines()] == [
+            (data, *rest)
+            for data in ("digits", "synsep")
+            for rest in (
+                ("delaytron", "1", 2, 2),
+                ("delaytron", "fixed:30", 2, 2),
+                ("adaptive, instant", "30", 1, 0),  # there is nothing to choose
+            )
+        ]
+
+    def test_tuning_has_other_seeds_and_other_rows_where_rows_are_drawn(self, spec):
+        line = spec.lines()[3]
+        assert [(run.seed, run.runs) for run in (line.reported[0], line.tuning[0])] == [(4, 3), (4 + 1000003, 2)]
+        assert "seed" not in line.reported[0].data
+        assert line.tuning[0].data["seed"] == 4 + 1000003
+        assert spec.lines()[0].tuning[0].data == {"name": "digits"}
+
+    def test_a_run_is_named_by_its_content(self, spec, tmp_path):
+        runs = [run for line in spec.lines() for run in line.reported + line.tuning]
+        assert len({run.key for run in runs}) == len(runs) == 18
+        again = [run for line in parse_spec(TOML.encode()).lines() for run in line.reported + line.tuning]
+        assert [run.key for run in runs] == [run.key for run in again]
+
+    @pytest.mark.parametrize("text", ['data = ["{}"]', 'delays = ["trace:{}"]'])
+    def test_another_content_of_a_file_is_another_run(self, tmp_path, text):
+        file, keys = tmp_path / "own.csv", set()
+        for content in ("a,y\n1,2\n3,4\n", "a,y\n1,2\n5,4\n") if "data" in text else ("3\n4\n", "3\n5\n"):
+            file.write_text(content)
+            toml = 'name = "own"\n' + text.format(file) + ("" if "data" in text else '\ndata = ["digits"]')
+            lines = parse_spec(f'{toml}\n[[learners]]\nname = "banditron"'.encode()).lines()
+            keys.add(lines[0].reported[0].key)
+        assert len(keys) == 2
+
+    def test_fewer_data_sets_and_rounds(self, spec):
+        assert {line.data for line in spec.only(["synsep"]).lines()} == {"synsep"}
+        assert {run.rounds for line in spec.scaled(0.1).lines() for run in line.reported + line.tuning} == {60}
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("seed = 4", "sed = 4", "must be an experiment in TOML: Object contains unknown field `sed`"),
+            ("seed = 4", "seed = -4", "seed must be a whole number of at least 0, got -4"),
+            ("seed = 4", "seed = ", "must be an experiment in TOML: Invalid value"),
+            ("runs = 3", 'runs = "three"', "Expected `int`, got `str`"),
+            ("runs = 3", "runs = 0", "runs must be a whole number of at least 1, got 0"),
+            ('"digits"', '"no.csv"', "no.csv is neither a named data set nor a file: No such file"),
+            ('"digits"', '"synsep"', "data must be at least one, and no two of the same name or title"),
+            ('"digits"', "{scale = 1}", "a data set must be a name or a table with a name"),
+            ('name = "delaytron"', 'name = "deltron"', "learner must be one of "),
+            ('name = "delaytron"', "", "a learner must be a table with a name"),
+            ("gamma = [0.05, 0.2]", "gamma = []", "gamma must have at least one value"),
+            ("gamma = [0.05, 0.2]", "gama = 1", "delaytron takes gamma, eta, "),
+            ('title = "adaptive, instant"', 'title = "delaytron"', "no two of the same name or title"),
+            ('"fixed:30"', '"often"', "a delay must be "),
+            ("seed = 4", 'sampling = "twice"', "sampling must be one of replacement, epochs; got 'twice'"),
+        ],
+    )
+    def test_what_cannot_be_played_is_refused_before_anything_is(self, old, new, message):
+        with pytest.raises(dt.InvalidInput, match=message):
+            parse_spec(TOML.replace(old, new, 1).encode()).lines()
+
+    def test_a_file_that_is_wrong_is_named(self, tmp_path):
+        with pytest.raises(dt.InvalidInput, match=r"cannot read '.*no\.toml': No such file"):
+            read_spec(tmp_path / "no.toml")
+        (tmp_path / "bad.toml").write_bytes(b"\xff")
+        with pytest.raises(dt.InvalidInput, match=r"bad\.toml: must be an experiment in TOML"):
+            read_spec(tmp_path / "bad.toml")
+
+
+class TestResults:
+    def test_they_are_those_of_the_simulator(self, spec, tmp_path):
+        play(spec, tmp_path)
+        line = spec.lines()[4]
+        data = dt.datasets.load("synsep", n_samples=500, scale="unit")
+        expected = dt.simulate("delaytron", data, delay="fixed:30", rounds=600, runs=3, seed=4, gamma=[0.05, 0.2])
+        kept = [Store(tmp_path).read(run) for run in line.reported]
+        assert np.array_equal(np.concatenate([result.mistakes for result in kept]), expected.mistakes)
+        assert np.array_equal(kept[0].rounds, expected.rounds)
+
+    def test_other_seeds_choose_the_setting(self, spec, tmp_path):
+        play(spec, tmp_path)
+        for outcome in outcomes(spec.lines(), Store(tmp_path)):
+            errors = [
+                Store(tmp_path).read(run).final_error.mean() for run in outcome.line.tuning or outcome.line.reported
+            ]
+            assert outcome.run == outcome.line.reported[int(np.argmin(errors))]
+            assert np.array_equal(outcome.result.mistakes, Store(tmp_path).read(outcome.run).mistakes)
+
+    def test_a_second_time_gives_the_same_bytes(self, spec, tmp_path):
+        play(spec, tmp_path / "a")
+        play(spec, tmp_path / "b")
+        assert contents(tmp_path / "a") == contents(tmp_path / "b")
+        assert len(contents(tmp_path / "a")) == 18
+
+    def test_what_is_there_is_not_played_again(self, spec, tmp_path):
+        whole = play(spec, tmp_path)
+        assert whole == 600 * (10 * 3 + 8 * 2)
+        assert play(spec, tmp_path) == 0
+        before = contents(tmp_path)
+        lost = spec.lines()[0].reported[1]
+        (tmp_path / "runs" / f"{lost.key}.parquet").unlink()
+        assert play(spec, tmp_path) == 600 * 3
+        assert contents(tmp_path) == before
+
+    def test_a_file_that_is_broken_or_another_is_refused(self, spec, tmp_path):
+        play(spec, tmp_path)
+        one, other = spec.lines()[0].reported
+        path = tmp_path / "runs" / f"{one.key}.parquet"
+        path.write_bytes((tmp_path / "runs" / f"{other.key}.parquet").read_bytes())
+        with pytest.raises(dt.InvalidInput, match="holds another run than its name says; delete it"):
+            Store(tmp_path).read(one)
+        path.write_bytes(b"PAR1")
+        with pytest.raises(dt.InvalidInput, match=r"cannot be read: .*; delete it and play again"):
+            Store(tmp_path).read(one)
+
+
+def children(word):
+    """Return the processes that this one started and that are called so."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            own = f"PPid:\t{os.getpid()}\n" in (folder / "status").read_text()
+            found += [int(folder.name)] if own and word in (folder / "cmdline").read_text() else []
+    return found
+
+
+LONG = TOML.replace("rounds = 600", "rounds = 1_000_000").replace("tuning_runs = 2", "tuning_runs = 0")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    play(parse_spec(LONG.encode()), folder)
+    return contents(folder)
+
+
+@pytest.mark.xdist_group("experiments")
+class TestEndings:
+    def test_kill_9_costs_only_the_job_that_was_played(self, tmp_path, undisturbed):
+        (tmp_path / "spec.toml").write_text(LONG)
+        command = [sys.executable, "-m", "delaytron", "experiment", "spec.toml", "--output", "out", "--json"]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+        while process.poll() is None and not list(tmp_path.glob("out/runs/*.parquet")):
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        kept = contents(tmp_path / "out")
+        whole = {name: content for name, content in kept.items() if name.endswith(".parquet")}
+        assert 0 < len(whole) < len(undisturbed)
+        assert whole.items() <= undisturbed.items()
+        subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+        again = contents(tmp_path / "out")
+        assert {name: again[name] for name in undisturbed} == undisturbed
+
+    def test_a_worker_that_is_killed_costs_a_retry(self, tmp_path, undisturbed):
+        killed = []
+
+        def kill():
+            while not (found := children("LokyProcess")):
+                time.sleep(0.01)
+            time.sleep(1)
+            killed.append(found[0])
+            os.kill(found[0], signal.SIGKILL)
+
+        killer = Thread(target=kill)
+        killer.start()
+        play(parse_spec(LONG.encode()), tmp_path, backend="processes", workers=2)
+        killer.join()
+        assert killed
+        assert contents(tmp_path) == undisturbed
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_backend_gives_the_same_bytes(spec, tmp_path, backend, workers):
+    play(spec, tmp_path / "a")
+    assert play(spec, tmp_path / "b", backend=backend, workers=workers) == 600 * (10 * 3 + 8 * 2)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+class TestCommand:
+    def run(self, folder, *flags):
+        (folder / "spec.toml").write_text(TOML)
+        arguments = ["experiment", str(folder / "spec.toml"), "--output", str(folder / "out"), *flags]
+        return CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "120"}, prog_name="delaytron")
+
+    def test_it_prints_what_is_kept(self, tmp_path, spec):
+        rows = json.loads(self.run(tmp_path, "--json").stdout)
+        store = Store(tmp_path / "out")
+        assert [row["final_errors"] for row in rows] == [
+            outcome.result.final_error.tolist() for outcome in outcomes(spec.lines(), store)
+        ]
+        assert (tmp_path / "out" / "spec.toml").read_text() == TOML
+        table = self.run(tmp_path).stdout
+        for row in rows:
+            assert f"{row['error']:.4f} ± {row['error_margin']:.4f}" in table
+
+    def test_the_examples_in_the_help_run(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "spec.toml").write_text(TOML)
+        lines = [line.split()[1:] for line in experiment.EXAMPLES.splitlines() if line.startswith("delaytron ")]
+        assert len(lines) == 2
+        for line in lines:
+            assert CliRunner().invoke(cli.app, line).exit_code == 0
+
+    def test_only_and_scale(self, tmp_path):
+        rows = json.loads(self.run(tmp_path, "--only", "synsep", "--scale", "0.5", "--json").stdout)
+        assert {(row["data"], row["rounds"]) for row in rows} == {("synsep", 300)}
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (["--only", "usps"], "a data set of the experiment must be one of digits, synsep; got 'usps'"),
+            (["--scale", "0"], "scale must be in (0, 1], got 0.0"),
+            (["--backend", "fog"], "backend must be one of threads, processes; got 'fog'"),
+            (["--workers", "0"], "workers must be a whole number of at least 1, got 0"),
+        ],
+    )
+    def test_bad_input_is_one_line_and_exit_code_2(self, tmp_path, flags, message):
+        result = self.run(tmp_path, *flags)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == f"delaytron: {message}\n"
+
+
+def test_all_learners_can_be_played(tmp_path):
+    text = 'name = "all"\ndata = ["digits"]\nrounds = 50\nruns = 1\ndelays = [3]\n'
+    text += "".join(f'[[learners]]\nname = "{name}"\n' for name in LEARNERS)
+    assert play(parse_spec(text.encode()), tmp_path) == 50 * len(LEARNERS)
