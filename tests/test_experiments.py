@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 import delaytron as dt
 from delaytron import cli
 from delaytron.cli import experiment
-from delaytron.experiments.execute import BACKENDS, execute, missing_jobs
-from delaytron.experiments.spec import parse_spec, read_spec
+from delaytron.datasets.catalogue import CARDS
+from delaytron.experiments.execute import BACKENDS, execute, missing_jobs, quickest
+from delaytron.experiments.spec import built_in, parse_spec, read_spec
 from delaytron.experiments.store import Store
 from delaytron.experiments.summary import outcomes
 from delaytron.learners import LEARNERS
@@ -131,6 +132,21 @@ class TestSpec:
             read_spec(tmp_path / "bad.toml")
 
 
+class TestBuiltIn:
+    def test_the_paper_is_played_at_the_scale_of_its_authors(self):
+        spec, content = built_in("paper")
+        lines = spec.lines()
+        assert parse_spec(content) == spec
+        assert len(lines) == 8 * (4 * 5 + 1)
+        assert {(run.rounds, run.runs) for line in lines for run in line.reported} == {(10**6, 20)}
+        ours = [line for line in lines if line.title in ("delaytron", "adaptive_delaytron")]
+        assert sum(run.n_rounds for line in ours for run in line.reported) == 14_400_000_000
+        assert [run.parameters["gamma"] for run in lines[0].reported] == [2.0**-k for k in range(10, 1, -1)]
+
+    def test_the_quick_one_needs_no_download(self):
+        assert {CARDS[line.data].origin for line in built_in("quick")[0].lines()} == {"made"}
+
+
 class TestResults:
     def test_they_are_those_of_the_simulator(self, spec, tmp_path):
         play(spec, tmp_path)
@@ -149,6 +165,14 @@ class TestResults:
             ]
             assert outcome.run == outcome.line.reported[int(np.argmin(errors))]
             assert np.array_equal(outcome.result.mistakes, Store(tmp_path).read(outcome.run).mistakes)
+
+    def test_few_non_zeros_are_played_as_csr(self):
+        X = np.eye(9)[:, :8]
+        data = dt.datasets.as_dataset((X, np.arange(9)))
+        assert quickest(data).sparse
+        assert (quickest(data).X.toarray() == X).all()
+        dense = dt.datasets.as_dataset((X + (np.arange(8) < 1), np.arange(9)))
+        assert quickest(dense) is dense
 
     def test_a_second_time_gives_the_same_bytes(self, spec, tmp_path):
         play(spec, tmp_path / "a")
@@ -266,6 +290,16 @@ class TestCommand:
         assert len(lines) == 2
         for line in lines:
             assert CliRunner().invoke(cli.app, line).exit_code == 0
+
+    def test_the_paper_can_be_reproduced_in_small(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        flags = ["--quick", "--only", "digits", "--scale", "0.005", "--json"]
+        rows = json.loads(CliRunner().invoke(cli.app, ["reproduce", *flags]).stdout)
+        assert {(row["data"], row["rounds"], row["runs"]) for row in rows} == {("digits", 500, 5)}
+        kept = list((tmp_path / "results" / "paper" / "runs").iterdir())
+        assert len(kept) == 2 * 4 * len(rows)  # tuned and reported, four gammas
+        again = CliRunner().invoke(cli.app, ["reproduce", *flags])
+        assert json.loads(again.stdout) == rows
 
     def test_only_and_scale(self, tmp_path):
         rows = json.loads(self.run(tmp_path, "--only", "synsep", "--scale", "0.5", "--json").stdout)

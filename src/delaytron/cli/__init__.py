@@ -39,6 +39,7 @@ def _stop(message: str, code: int) -> None:
 app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 app.command(epilog=run.EXAMPLES)(run.run)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
+app.command(epilog=experiment.REPRODUCE_EXAMPLES)(experiment.reproduce)
 app.command(epilog=experiment.EXAMPLES)(experiment.experiment)
 app.command(epilog=delays.EXAMPLES)(delays.delays)
 app.command(epilog="Examples\n\ndelaytron learners\ndelaytron learners --json")(lists.learners)

@@ -1,4 +1,4 @@
-"""`delaytron experiment`: what a TOML file says, played as far as it is not yet."""
+"""`delaytron experiment` and `reproduce`: what a TOML file says, played as far as it is not yet."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,7 @@ from delaytron.results import mean_of
 from delaytron.tables import Row, new_table, with_margin
 
 if TYPE_CHECKING:
+    from delaytron.experiments.spec import Spec
     from delaytron.experiments.summary import Outcome
 
 EXAMPLES = """
@@ -25,8 +26,16 @@ delaytron experiment spec.toml --output results
 delaytron experiment spec.toml --only digits --scale 0.1
 """
 
+REPRODUCE_EXAMPLES = """
+Examples
+
+delaytron reproduce --quick
+delaytron reproduce --only digits,usps --scale 0.1 --output results/part
+"""
+
 File = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What is played; docs/experiments.md tells how.")]
 Output = Annotated[Path, typer.Option(metavar="DIR", help="Keep results here; what is there is not played again.")]
+Quick = Annotated[bool, typer.Option("--quick", help="A small version, on data that need no download.")]
 Only = Annotated[list[str], typer.Option(metavar="DATASET", help="Only these data sets: A,B. Repeatable.")]
 Scale = Annotated[float, typer.Option(help="A share of the rounds, in (0, 1].")]
 Backend = Annotated[str, typer.Option(help="threads, or processes.")]
@@ -48,16 +57,50 @@ def experiment(
     where it was. The setting that stands for a learner is chosen on other
     seeds than those reported if the file asks for tuning_runs.
     """
-    from delaytron.experiments.execute import execute, missing_jobs  # noqa: PLC0415 - other commands need none of it
-    from delaytron.experiments.spec import read_spec  # noqa: PLC0415
+    from delaytron.experiments.spec import read_spec  # noqa: PLC0415 - other commands need none of it
+
+    _play(read_spec(file), file.read_bytes(), output, options.split_names(only), scale, backend, workers, json)
+
+
+def reproduce(
+    quick: Quick = False,
+    output: Output = Path("results/paper"),
+    only: Only = [],  # noqa: B006
+    scale: Scale = 1.0,
+    backend: Backend = "threads",
+    workers: Workers = None,
+    json: options.Json = False,
+) -> None:
+    """Play the paper's experiments, or what is missing of them, and sum them up.
+
+    The authors' scale: 8 data sets, 5 delays, 9 gammas, 20 runs of a million
+    rounds, for Delaytron, Adaptive Delaytron, Banditron and SOBA. It may be
+    stopped at any time; the same command goes on where it was.
+    """
+    from delaytron.experiments.spec import built_in  # noqa: PLC0415 - other commands need none of it
+
+    spec, content = built_in("quick" if quick else "paper")
+    _play(spec, content, output, options.split_names(only), scale, backend, workers, json)
+
+
+def _play(
+    spec: "Spec",
+    content: bytes,
+    output: Path,
+    only: list[str],
+    scale: float,
+    backend: str,
+    workers: int | None,
+    json: bool,
+) -> None:
+    from delaytron.experiments.execute import execute, missing_jobs  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
     from delaytron.experiments.summary import outcomes  # noqa: PLC0415
 
     n_workers = None if workers is None else whole("workers", workers, at_least=1)
-    spec = read_spec(file).scaled(scale)
-    lines = (spec.only(options.split_names(only)) if only else spec).lines()
+    lines = (spec.only(only) if only else spec).scaled(scale).lines()
     store = Store(output)
-    replace_file(output / "spec.toml", file.read_bytes())
+    replace_file(output / "spec.toml", content)
     jobs = missing_jobs(lines, store)
     with progress_bar(sum(run.n_rounds for job in jobs for run in job)) as advance:
         execute(jobs, store, backend, n_workers, advance)

