@@ -18,6 +18,7 @@ import delaytron as dt
 from delaytron import cli
 from delaytron.cli import experiment
 from delaytron.datasets.catalogue import CARDS
+from delaytron.experiments import figures
 from delaytron.experiments.execute import BACKENDS, execute, missing_jobs, quickest
 from delaytron.experiments.spec import built_in, parse_spec, read_spec
 from delaytron.experiments.store import Store
@@ -258,6 +259,43 @@ class TestEndings:
         assert contents(tmp_path) == undisturbed
 
 
+class TestFigures:
+    @pytest.fixture
+    def panels(self, tmp_path, monkeypatch):
+        """The panels of every figure, instead of pictures of them."""
+        spec = parse_spec((TOML + '\n[[learners]]\nname = "soba"\ngamma = 0.1\ndelays = [1]').encode())
+        play(spec, tmp_path)
+        drawn = {}
+        monkeypatch.setattr(figures, "save_picture", lambda figure, path: drawn.update({path.stem: figure.axes}))
+        figures.draw_figures(spec.lines(), Store(tmp_path), tmp_path / "figures")
+        return drawn, spec, Store(tmp_path)
+
+    def test_errors_stand_against_gamma(self, panels):
+        drawn, spec, store = panels
+        panel = drawn["gamma-delaytron"][1]
+        assert panel.get_title() == "synsep"
+        line = next(line for line in spec.lines() if (line.data, line.delay) == ("synsep", "fixed:30"))
+        shown = next(bars for bars in panel.containers if bars.get_label() == "delay fixed:30")
+        x, y = shown.lines[0].get_data()
+        assert x.tolist() == [0.05, 0.2]
+        assert y.tolist() == [store.read(run).final_error.mean() for run in line.reported]
+
+    def test_errors_stand_against_rounds_beside_the_references(self, panels):
+        drawn, spec, store = panels
+        panel = drawn["rounds-delaytron"][0]
+        labels = [line.get_label() for line in panel.lines]
+        assert labels == ["delay 1", "delay fixed:30", "soba, delay 1"]
+        outcome = outcomes(spec.lines(), store)[0]
+        assert panel.lines[0].get_ydata()[-1] == outcome.result.final_error.mean()
+        assert "soba, delay 1" not in [line.get_label() for line in drawn["rounds-soba"][0].lines]
+
+    def test_errors_stand_against_delays(self, panels):
+        drawn, _, _ = panels
+        bars = {one.get_label(): one.lines[0].get_xdata().tolist() for one in drawn["delay"][0].containers}
+        assert bars["delaytron"] == [1, 30]
+        assert bars["adaptive, instant"] == [pytest.approx(15.5, abs=1)]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_backend_gives_the_same_bytes(spec, tmp_path, backend, workers):
@@ -282,6 +320,10 @@ class TestCommand:
         table = self.run(tmp_path).stdout
         for row in rows:
             assert f"{row['error']:.4f} ± {row['error_margin']:.4f}" in table
+        names = ["delay", "gamma-delaytron", "rounds-adaptive-instant", "rounds-delaytron"]
+        pictures = sorted(path.name for path in (tmp_path / "out" / "figures").iterdir())
+        assert pictures == [f"{name}{ending}" for name in names for ending in (".png", ".svg")]
+        assert "wrote 8 pictures to " in table
 
     def test_the_examples_in_the_help_run(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
@@ -289,7 +331,7 @@ class TestCommand:
         lines = [line.split()[1:] for line in experiment.EXAMPLES.splitlines() if line.startswith("delaytron ")]
         assert len(lines) == 2
         for line in lines:
-            assert CliRunner().invoke(cli.app, line).exit_code == 0
+            assert CliRunner().invoke(cli.app, [*line, "--json"]).exit_code == 0
 
     def test_the_paper_can_be_reproduced_in_small(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

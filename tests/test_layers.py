@@ -56,6 +56,7 @@ LAYERS = [
     {"experiments", "experiments.runs"},
     {"experiments.spec", "experiments.store"},
     {"experiments.execute", "experiments.summary"},
+    {"experiments.figures"},
     {"cli.options", "cli.outputs", "cli.dataset_tables"},
     {"cli.run", "cli.compare", "cli.lists", "cli.datasets", "cli.delays", "cli.experiment"},
     {"cli"},

@@ -68,11 +68,12 @@ def _draw_result(panel: Any, result: Result, varying: Sequence[str], lines: dict
             label = ", ".join(f"{name}={setting[name]}" for name in varying if name in setting) or result.learner
         known = [*lines, label].index(label)  # the same label has the same look in every panel
         look = {"color": COLOURS[known % len(COLOURS)], "linestyle": DASHES[known // len(COLOURS) % len(DASHES)]}
-        line = _draw_curve(panel, part, **look)
+        line = draw_curve(panel, part, **look)
         lines.setdefault(label, line)
 
 
-def _draw_curve(panel: Any, part: Result, **look: Any) -> Any:
+def draw_curve(panel: Any, part: Result, **look: Any) -> Any:
+    """Draw the mean error of runs against rounds, with a band from the lowest to the highest; return the line."""
     errors = np.where(part.error_rate > 0, part.error_rate, np.nan)  # a log axis has no place for 0
     shown = ~np.isnan(errors).any(axis=0)
     rounds, errors = part.rounds[shown], errors[:, shown]

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from delaytron.checks import whole
 from delaytron.cli import options
-from delaytron.cli.outputs import progress_bar, show
+from delaytron.cli.outputs import busy, progress_bar, show
 from delaytron.comparisons import assignments
 from delaytron.durable import replace_file
 from delaytron.results import mean_of
@@ -94,6 +94,7 @@ def _play(
     json: bool,
 ) -> None:
     from delaytron.experiments.execute import execute, missing_jobs  # noqa: PLC0415
+    from delaytron.experiments.figures import draw_figures  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
     from delaytron.experiments.summary import outcomes  # noqa: PLC0415
 
@@ -106,6 +107,10 @@ def _play(
         execute(jobs, store, backend, n_workers, advance)
     found = outcomes(lines, store)
     show([_row(one) for one in found], _table(found), json)
+    if not json:
+        with busy("drawing figures"):
+            n_files = len(draw_figures(lines, store, output / "figures"))
+        typer.echo(f"wrote {n_files} pictures to {output / 'figures'}")
 
 
 def _row(outcome: "Outcome") -> Row:
