@@ -267,7 +267,7 @@ class TestFigures:
         play(spec, tmp_path)
         drawn = {}
         monkeypatch.setattr(figures, "save_picture", lambda figure, path: drawn.update({path.stem: figure.axes}))
-        figures.draw_figures(spec.lines(), Store(tmp_path), tmp_path / "figures")
+        figures.draw_figures(outcomes(spec.lines(), Store(tmp_path)), Store(tmp_path), tmp_path / "figures")
         return drawn, spec, Store(tmp_path)
 
     def test_errors_stand_against_gamma(self, panels):

@@ -49,7 +49,8 @@ class Plan:
     @property
     def ahead(self) -> int:
         """How early to ask the memory for rows: only rows drawn from more than the caches hold are worth it."""
-        return AHEAD if self.setting.n_rounds > self.data.n_rows and self.data.n_bytes > CACHE_BYTES else 0
+        large = isinstance(self.data, Dataset) and self.data.n_bytes > CACHE_BYTES
+        return AHEAD if large and self.setting.n_rounds > self.data.n_rows else 0
 
 
 def play_all(plan: Plan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> Ints:

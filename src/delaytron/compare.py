@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from inspect import signature
 from itertools import islice, product
 from time import perf_counter
 from typing import Any
@@ -10,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from delaytron.batches import Progress
-from delaytron.checks import whole_numbers
 from delaytron.comparisons import APART, Comparison, Entry, Terms
-from delaytron.datasets import DATASETS, Dataset, as_dataset, load
+from delaytron.datasets import Dataset, as_dataset, is_drawn, load
 from delaytron.delays import Delay, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
@@ -21,6 +19,7 @@ from delaytron.learners.rule import same_label
 from delaytron.life import read_life
 from delaytron.rng import stream
 from delaytron.simulate import learner_class, simulate_settings
+from delaytron.worlds import mean_wait
 
 __all__ = ["Comparison", "Contest", "Entry", "Terms", "compare", "load_for_tuning", "prepare", "read_feedback"]
 
@@ -93,7 +92,7 @@ def load_for_tuning(name: str, seed: int, **options: Any) -> Dataset | None:
     >>> load_for_tuning("synsep", 0, n_samples=500), load_for_tuning("digits", 0)
     (Dataset('synsep', 500 rows, 400 features, 9 classes, sparse), None)
     """
-    if name not in DATASETS or "seed" not in signature(DATASETS[name]).parameters:
+    if not is_drawn(name):
         return None
     return load(name, **options, seed=seed + APART)
 
@@ -182,7 +181,7 @@ def _ordered(delays: Iterable[Any], terms: Terms) -> dict[str, Delay]:
     """Return the delays by the names that the user gave them, ascending in the mean wait."""
     asked = [delays] if isinstance(delays, str | int) else list(delays)
     named = _unequal("delays", [(_label(delay), as_delay(delay)) for delay in asked])
-    return dict(sorted(named.items(), key=lambda item: _mean_wait(item[1], terms)))
+    return dict(sorted(named.items(), key=lambda item: mean_wait(item[1], terms.rounds, terms.seed)))
 
 
 def _unequal(what: str, named: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -194,13 +193,6 @@ def _unequal(what: str, named: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _label(delay: Any) -> str:
     return repr(as_delay(delay)) if isinstance(delay, Delay) or np.ndim(delay) else str(delay).strip()
-
-
-def _mean_wait(delay: Delay, terms: Terms) -> float:
-    """Return how many rounds one waits on average before the answer comes, or the run ends."""
-    drawn = delay.sample(terms.rounds, stream(terms.seed, "delays"))
-    checked = whole_numbers(f"the delays of {delay!r}", drawn, terms.rounds, low=1)
-    return float(np.minimum(checked, terms.rounds).mean())
 
 
 def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: dict[str, Any]) -> tuple[Settings, str]:

@@ -1,12 +1,11 @@
 """What came out of a comparison: the errors of tuned learners at several delays, as numbers, table or picture."""
 
 from dataclasses import dataclass
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delaytron.checks import whole
-from delaytron.results import Result, mean_of
+from delaytron.results import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +62,6 @@ class Entry:
 
     def row(self) -> dict[str, Any]:
         """Return the entry as plain values."""
-        error, greedy = mean_of(self.result.final_error), mean_of(self.result.greedy_error)
         return {
             "learner": self.learner,
             "dataset": self.result.dataset,
@@ -71,10 +69,7 @@ class Entry:
             "setting": self.setting,
             "rounds": int(self.result.rounds[-1]),
             "runs": len(self.result.run),
-            "error": error.value,
-            "error_margin": None if isnan(error.margin) else error.margin,
-            "greedy_error": greedy.value,
-            "greedy_error_margin": None if isnan(greedy.margin) else greedy.margin,
+            **self.result.errors(),
             "seconds": self.seconds,
             "settings_tried": self.tried,
             "tuning_seconds": self.tuning_seconds,

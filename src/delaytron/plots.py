@@ -108,7 +108,7 @@ def plot_comparison(comparison: "Comparison", path: str | Path) -> None:
     heights = spread([_height(entries[-1], low, high) for entries in learners.values()], LABEL_HEIGHT / tall)
     known = list(dict.fromkeys(entry.learner for entry in comparison.entries))  # not by rank: a look belongs to a name
     for (name, entries), height in zip(learners.items(), heights, strict=True):
-        look = _look(known.index(name), hollow=bool(entries[0].remark))
+        look = look_of(known.index(name), hollow=bool(entries[0].remark))
         aside = min(0.03, 0.24 / len(known)) * (known.index(name) - (len(known) - 1) / 2)
         ends = _draw_entries(panel, entries, aside, low, look)
         _draw_name(panel, comparison.marked(name), ends, height, look)
@@ -146,7 +146,8 @@ def _height(entry: "Entry", low: float, high: float) -> float:
     return float(np.log(value / low) / np.log(high / low))
 
 
-def _look(place: int, hollow: bool) -> dict[str, Any]:
+def look_of(place: int, hollow: bool = False) -> dict[str, Any]:
+    """Return colour, marker and dashes of a line: no two alike of many."""
     colour = COLOURS[place % len(COLOURS)]
     return {
         "color": colour,
@@ -178,14 +179,20 @@ def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, 
     panel.text(1.065, height, name, transform=panel.transAxes, va="center", fontsize=9)
 
 
-def _dress_comparison(panel: Any, comparison: "Comparison", low: float, high: float) -> None:
+def name_errors(panel: Any) -> None:
+    """Write the errors along a log axis as plain numbers, more of them where the axis is short."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 - slow to import
 
-    panel.set(yscale="log", ylim=(low, high), xlim=(-0.2, len(comparison.delays) - 0.8))
+    low, high = panel.get_ylim()
     close = high / low < 10
     panel.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 7, 8) if close else (1, 2, 5)))
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     panel.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _dress_comparison(panel: Any, comparison: "Comparison", low: float, high: float) -> None:
+    panel.set(yscale="log", ylim=(low, high), xlim=(-0.2, len(comparison.delays) - 0.8))
+    name_errors(panel)
     panel.set_xticks(range(len(comparison.delays)), [fill(d.replace("+", " +"), 20) for d in comparison.delays])
     panel.grid(visible=True, which="major", alpha=0.3)
     panel.set_xlabel("delay in rounds (a number D: uniform on 1, ..., D)")

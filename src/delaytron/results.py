@@ -75,6 +75,16 @@ class Result:
         """The average error of the greedy labels over all rounds, per run: what it would be without exploring."""
         return np.asarray(self.mistakes[:, -1, 1] / self.rounds[-1])
 
+    def errors(self) -> dict[str, float | None]:
+        """Return the mean errors of all runs as plain values, each with its margin (none for a single run)."""
+        played, greedy = mean_of(self.final_error), mean_of(self.greedy_error)
+        return {
+            "error": played.value,
+            "error_margin": None if np.isnan(played.margin) else played.margin,
+            "greedy_error": greedy.value,
+            "greedy_error_margin": None if np.isnan(greedy.margin) else greedy.margin,
+        }
+
     def groups(self) -> Iterator[tuple[dict[str, Any], "Result"]]:
         """Go through the parameter settings, each with its own runs."""
         settings = [s for i, s in enumerate(self.parameters) if s not in self.parameters[:i]]

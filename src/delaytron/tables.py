@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import isinf, isnan
+from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from delaytron.comparisons import Comparison, Entry, assignments
-from delaytron.results import Result, mean_of
+from delaytron.results import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,6 @@ def _rows(played: Played) -> Iterator[Row]:
     result = played.result
     best = result.best().parameters[0]
     for setting, part in result.groups():
-        error, greedy = mean_of(part.final_error), mean_of(part.greedy_error)
         yield {
             "learner": result.learner,
             "dataset": result.dataset,
@@ -74,10 +73,7 @@ def _rows(played: Played) -> Iterator[Row]:
             "parameters": setting,
             "rounds": int(result.rounds[-1]),
             "runs": len(part.run),
-            "error": error.value,
-            "error_margin": None if isnan(error.margin) else error.margin,
-            "greedy_error": greedy.value,
-            "greedy_error_margin": None if isnan(greedy.margin) else greedy.margin,
+            **part.errors(),
             "best": setting == best,
             "final_errors": part.final_error.tolist(),
             "final_greedy_errors": part.greedy_error.tolist(),

@@ -43,6 +43,13 @@ def make_worlds(runs: Sequence[int], setting: Setting, life: Life) -> tuple[Worl
     return worlds, longest
 
 
+def mean_wait(delay: Delay, n_rounds: int, seed: int) -> float:
+    """Return how many rounds one waits on average before the answer comes, or the run ends."""
+    drawn = delay.sample(n_rounds, stream(seed, "delays"))
+    checked = whole_numbers(f"the delays of {delay!r}", drawn, n_rounds, low=1)
+    return float(np.minimum(checked, n_rounds).mean())
+
+
 def empty_worlds(n_worlds: int, n_rounds: int, life: Life) -> Worlds:
     """Return room for worlds; what a simple life does not need has no length."""
     shape = (n_worlds, n_rounds)

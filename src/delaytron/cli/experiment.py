@@ -12,7 +12,6 @@ from delaytron.cli import options
 from delaytron.cli.outputs import busy, progress_bar, show
 from delaytron.comparisons import assignments
 from delaytron.durable import replace_file
-from delaytron.results import mean_of
 from delaytron.tables import Row, new_table, with_margin
 
 if TYPE_CHECKING:
@@ -109,12 +108,11 @@ def _play(
     show([_row(one) for one in found], _table(found), json)
     if not json:
         with busy("drawing figures"):
-            n_files = len(draw_figures(lines, store, output / "figures"))
+            n_files = len(draw_figures(found, store, output / "figures"))
         typer.echo(f"wrote {n_files} pictures to {output / 'figures'}")
 
 
 def _row(outcome: "Outcome") -> Row:
-    error, greedy = mean_of(outcome.result.final_error), mean_of(outcome.result.greedy_error)
     return {
         "data": outcome.line.data,
         "learner": outcome.line.title,
@@ -122,9 +120,7 @@ def _row(outcome: "Outcome") -> Row:
         "parameters": outcome.run.parameters,
         "rounds": outcome.run.rounds,
         "runs": outcome.run.runs,
-        "error": error.value,
-        "error_margin": None if error.margin != error.margin else error.margin,
-        "greedy_error": greedy.value,
+        **outcome.result.errors(),
         "final_errors": outcome.result.final_error.tolist(),
         "file": f"{outcome.run.key}.parquet",
     }

@@ -39,8 +39,7 @@ def registry_table(rows: Sequence[Row]) -> Table:
     table = new_table(*(key for key in rows[0] if key != "class"))
     for row in rows:
         values = {key: _lines(value) if isinstance(value, dict) else value for key, value in row.items()}
-        if "class" in values:
-            values["name"] += "\n" + values.pop("class")
+        values["name"] += "\n" + values.pop("class")
         table.add_row(*map(escape, values.values()))
         table.add_section()
     return table

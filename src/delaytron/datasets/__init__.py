@@ -18,7 +18,7 @@ from delaytron.datasets.text import news20
 from delaytron.datasets.uci import abalone, ecoli
 from delaytron.errors import InvalidInput
 
-__all__ = ["DATASETS", "Dataset", "FileStream", "as_dataset", "load", "stream"]
+__all__ = ["DATASETS", "Dataset", "FileStream", "as_dataset", "is_drawn", "load", "stream"]
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "cifar10": cifar10,
@@ -63,6 +63,17 @@ def load(source: Any, *, scale: str | None = None, bias: bool = False, **options
             takes = f"the options {', '.join(known)}" if known else "no options"
             raise InvalidInput(f"{what} takes {takes}; got {option!r}")
     return rescale(make(**options), scaling)
+
+
+def is_drawn(name: str) -> bool:
+    """Whether a data set is drawn with a seed, so that another seed gives other rows of the same kind.
+
+    Examples
+    --------
+    >>> is_drawn("synsep"), is_drawn("digits")
+    (True, False)
+    """
+    return name in DATASETS and "seed" in inspect.signature(DATASETS[name]).parameters
 
 
 def _maker(source: Any) -> tuple[str, Callable[..., Dataset]]:

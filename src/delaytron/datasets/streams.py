@@ -53,11 +53,6 @@ class FileStream:
         """How many classes there are."""
         return len(self.values)
 
-    @property
-    def n_bytes(self) -> int:
-        """How much memory the rows take, apart from those that are being read."""
-        return 0
-
     def blocks(self) -> Iterator[tuple["Matrix", Ints]]:
         """Go through the rows and their class numbers."""
         left, width = self.n_rows, self.n_features - self.scaling.bias

@@ -3,7 +3,6 @@
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
-from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,7 +14,7 @@ from delaytron.datasets.cards import Card
 from delaytron.datasets.catalogue import CARDS, NEWS20_ARCHIVE, NEWS20_COUNTS
 from delaytron.datasets.downloads import cache_folder, fetch, find
 from delaytron.datasets.named import assemble, check, class_numbers
-from delaytron.durable import replace_file
+from delaytron.durable import replace_arrays
 from delaytron.errors import InvalidInput
 
 Document = tuple[str, str, str]  # the part, the group with the name of the message, the text
@@ -60,10 +59,7 @@ def _count(archive: Path, target: Path) -> None:
             check(card, part, _block(part, arrays))
     except (*BROKEN, tarfile.TarError, ValueError) as problem:
         raise InvalidInput(f"{archive}: {problem}; replace it by the file from {NEWS20_ARCHIVE.address}") from None
-    content = BytesIO()
-    np.savez_compressed(content, **arrays)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, content.getvalue())
+    replace_arrays(target, arrays)
 
 
 def _counts(archive: Path, card: Card) -> dict[str, Any]:

@@ -120,6 +120,8 @@ def _in_processes(jobs: Iterable[Job], workers: int | None, progress: Progress |
         except TerminatedWorkerError:
             if not tries_left:
                 raise InvalidInput(f"a process died {TRIES} times; what was played is kept, run it again") from None
+        else:
+            return
 
 
 def _play_apart(job: Job) -> tuple[str, Ints]:

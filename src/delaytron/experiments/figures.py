@@ -9,11 +9,11 @@ import numpy as np
 from delaytron.delays import as_delay
 from delaytron.experiments.runs import Line
 from delaytron.experiments.store import Store
-from delaytron.experiments.summary import Outcome, outcomes
-from delaytron.plots import COLOURS, MARKERS, draw_curve, save_picture
+from delaytron.experiments.summary import Outcome
+from delaytron.plots import COLOURS, draw_curve, look_of, name_errors, save_picture
 from delaytron.records import Array
 from delaytron.results import mean_of
-from delaytron.rng import stream
+from delaytron.worlds import mean_wait
 
 if TYPE_CHECKING:
     from delaytron.results import Result
@@ -24,18 +24,19 @@ WIDTH, HEIGHT = 3.1, 2.5  # inches of a panel
 MOST_COLUMNS = 4
 
 
-def draw_figures(lines: Sequence[Line], store: Store, folder: Path) -> list[Path]:
+def draw_figures(found: Sequence[Outcome], store: Store, folder: Path) -> list[Path]:
     """Draw all figures of an experiment, each as .png and .svg; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    found, written = outcomes(lines, store), []
-    for name, figure in _figures(lines, found, store):
+    written = []
+    for name, figure in _figures(found, store):
         for ending in ENDINGS:
             save_picture(figure, folder / f"{name}{ending}")
             written.append(folder / f"{name}{ending}")
     return written
 
 
-def _figures(lines: Sequence[Line], found: Sequence[Outcome], store: Store) -> Iterator[tuple[str, Any]]:
+def _figures(found: Sequence[Outcome], store: Store) -> Iterator[tuple[str, Any]]:
+    lines = [outcome.line for outcome in found]
     titles = list(dict.fromkeys(line.title for line in lines))
     for title in titles:
         own = [line for line in lines if line.title == title]
@@ -71,16 +72,11 @@ def _panels(data: Sequence[str], title: str, axes: dict[str, Any], draw: Callabl
 
 def _dress(panel: Any) -> None:
     """Write errors as plain numbers, never below 0."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 - slow to import
-
     panel.grid(visible=True, which="major", alpha=0.3)
     low, high = panel.get_ylim()
     if panel.get_yscale() == "log":
         panel.set_ylim(max(low, high / 1000), high)
-        close = high / max(low, high / 1000) < 8
-        panel.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 8) if close else (1, 2, 5)))
-        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        panel.yaxis.set_minor_formatter(NullFormatter())
+        name_errors(panel)
     else:
         panel.set_ylim(max(0.0, low), high)
 
@@ -101,7 +97,7 @@ def _gamma_figure(title: str, lines: Sequence[Line], store: Store) -> Any:
         for line in lines:
             if line.data == data:
                 errors = [mean_of(store.read(run).final_error) for run in line.reported]
-                look = _look(delays.index(line.delay))
+                look = look_of(delays.index(line.delay))
                 _draw_means(panel, np.array(_gammas(line)), np.array(errors), f"delay {line.delay}", look)
 
     axes = {"xscale": "log", "xlabel": "gamma", "ylabel": "final error"}
@@ -117,10 +113,10 @@ def _rounds_figure(title: str, found: Sequence[Outcome]) -> Any:
         for outcome in own:
             if outcome.line.data == data:
                 colour = COLOURS[delays.index(outcome.line.delay) % len(COLOURS)]
-                _label(draw_curve(panel, outcome.result, color=colour), f"delay {outcome.line.delay}")
+                draw_curve(panel, outcome.result, color=colour, label=f"delay {outcome.line.delay}")
         for name, result in _references(found, data, title).items():
             colour, dash = REFERENCES[name]
-            _label(draw_curve(panel, result, color=colour, linestyle=dash), f"{name}, delay 1")
+            draw_curve(panel, result, color=colour, linestyle=dash, label=f"{name}, delay 1")
 
     axes = {"xscale": "log", "yscale": "log", "xlabel": "rounds", "ylabel": "error so far"}
     lines = [outcome.line for outcome in own]
@@ -137,34 +133,21 @@ def _references(found: Sequence[Outcome], data: str, title: str) -> "dict[str, R
 
 def _delay_figure(titles: Sequence[str], found: Sequence[Outcome]) -> Any:
     """What delay costs: the final error against the mean delay, a line for each learner."""
+    played = {(outcome.run.delay, outcome.run.rounds, outcome.run.seed) for outcome in found}
+    mean_delays = {delay: mean_wait(as_delay(delay), rounds, seed) for delay, rounds, seed in played}
 
     def draw(data: str, panel: Any) -> None:
         for title in titles:
             own = [o for o in found if (o.line.data, o.line.title) == (data, title)]
             means = np.array([mean_of(outcome.result.final_error) for outcome in own])
-            waits = np.array([_mean_delay(outcome) for outcome in own])
-            _draw_means(panel, waits, means, title, _look(titles.index(title)))
+            waits = np.array([mean_delays[outcome.run.delay] for outcome in own])
+            _draw_means(panel, waits, means, title, look_of(titles.index(title)))
 
     axes = {"xscale": "log", "yscale": "log", "xlabel": "mean delay in rounds", "ylabel": "final error"}
     return _panels(_data([o.line for o in found]), "What delay costs: mean and 95 % interval", axes, draw)
 
 
-def _mean_delay(outcome: Outcome) -> float:
-    """Return the mean of the delays, those that come after the end, or never, cut off there."""
-    run = outcome.run
-    drawn = as_delay(run.delay).sample(min(run.rounds, 100_000), stream(run.seed, "delays"))
-    return float(np.minimum(drawn, run.rounds).mean())
-
-
 def _draw_means(panel: Any, x: Array, means: Array, label: str, look: dict[str, Any]) -> None:
     order = np.argsort(x)
     value, margin = means[order].T
-    panel.errorbar(x[order], value, np.nan_to_num(margin), label=label, linewidth=1.4, markersize=4, capsize=2, **look)
-
-
-def _look(place: int) -> dict[str, Any]:
-    return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
-
-
-def _label(line: Any, label: str) -> None:
-    line.set_label(label)
+    panel.errorbar(x[order], value, np.nan_to_num(margin), label=label, capsize=2, **look)

@@ -2,7 +2,6 @@
 
 import tomllib
 from importlib.resources import files
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 
 from delaytron.checks import choice, whole
 from delaytron.comparisons import APART
-from delaytron.datasets import DATASETS
+from delaytron.datasets import DATASETS, is_drawn
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import Line, Run, delays_digest, file_digest
@@ -109,12 +108,11 @@ def built_in(name: str) -> tuple[Spec, bytes]:
 
 
 def parse_spec(content: bytes) -> Spec:
-    """Read the text of a specification.
+    r"""Read the text of a specification.
 
     Examples
     --------
-    >>> spec = parse_spec(b"delays=[1, 10]; name='tiny'; data=['digits']; learners=[{name='banditron'}]".replace(
-    ...     b"; ", bytes([10])))
+    >>> spec = parse_spec(b'name="tiny"\ndata=["digits"]\ndelays=[1, 10]\n[[learners]]\nname="banditron"')
     >>> [(line.data, line.title, line.delay) for line in spec.lines()]
     [('digits', 'banditron', '1'), ('digits', 'banditron', '10')]
     """
@@ -146,5 +144,4 @@ def _options(data: str | Table) -> Table:
 
 def _drawn_anew(data: Table, seed: int) -> Table:
     """Return how a synthetic data set is drawn for the tuning; others have but one set of rows."""
-    drawn = data["name"] in DATASETS and "seed" in signature(DATASETS[data["name"]]).parameters
-    return data | {"seed": seed} if drawn else data
+    return data | {"seed": seed} if is_drawn(data["name"]) else data

@@ -1,7 +1,6 @@
 """Files of features from images: what `delaytron datasets build` writes and `load` reads."""
 
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from delaytron.checks import choice
 from delaytron.datasets.catalogue import CARDS, CIFAR10_IMAGES, FASHION_PIXELS, VGG16_WEIGHTS
 from delaytron.datasets.downloads import fetch
 from delaytron.datasets.images import read_idx
-from delaytron.durable import replace_file
+from delaytron.durable import replace_arrays
 from delaytron.errors import InvalidInput
 from delaytron.features import cnn, vgg16
 from delaytron.features.cifar import read_archive
@@ -104,7 +103,4 @@ def _write(target: Path, arrays: dict[str, NDArray[np.generic]]) -> None:
     for name, values in arrays.items():
         if not np.isfinite(values).all():
             raise InvalidInput(f"{name} of {target} would not be finite: the weights of the network are no good")
-    content = BytesIO()
-    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]  # NumPy 2.2 has a flag among the names
-    target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, content.getvalue())
+    replace_arrays(target, arrays)
