@@ -101,7 +101,7 @@ def _play(plan: Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
     params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
     size = pattern.size(plan.data.sparse)._replace(n_open=most_busy(worlds) if rule.pools else 1)
     log, states = empty_log(len(jobs), longest, len(rule.extras)), rule.init(params, size)
-    noted, stops = [], checkpoints(plan.setting.n_rounds).tolist()
+    noted, stops = [], checkpoints(plan.setting.n_rounds, plan.setting.n_checkpoints).tolist()
     for window in windows(plan.data, worlds, longest):
         for begin, end in _spans(window, stops):
             span = Span(begin, end, plan.ahead)

@@ -14,7 +14,7 @@ from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.common import COMMON, own_parameters
 from delaytron.results import Result
-from delaytron.worlds import Setting, checkpoints
+from delaytron.worlds import CHECKPOINTS, Setting, checkpoints
 
 
 def simulate(
@@ -78,13 +78,15 @@ def simulate_settings(
     sampling: str = "replacement",
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    n_checkpoints: int = CHECKPOINTS,
 ) -> Result:
     """Play `runs` runs of a learner for each of these settings, each a dict of parameters; else like `simulate`."""
     dataset = data if isinstance(data, FileStream) else as_dataset(data)
     learners = _learners(learner, dataset, settings)
     n_rounds = _n_rounds(dataset, rounds)
     choice("sampling", sampling, ("replacement", "epochs"))
-    setting = Setting(dataset.n_rows, n_rounds, as_delay(delay), whole("seed", seed, at_least=0), sampling)
+    first_seed = whole("seed", seed, at_least=0)
+    setting = Setting(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints)
     plan = Plan(dataset, setting, progress)
     jobs = [(run, entry) for run in range(whole("runs", runs, at_least=1)) for entry in range(len(settings))]
     mistakes = play_all(plan, learners, jobs, n_jobs)
@@ -93,7 +95,7 @@ def simulate_settings(
         learner=learners[0].name,
         dataset=dataset.name,
         delay=repr(setting.delay),
-        rounds=checkpoints(n_rounds),
+        rounds=checkpoints(n_rounds, n_checkpoints),
         parameters=[settings[jobs[j][1]] for j in order],
         run=np.array([jobs[j][0] for j in order]),
         mistakes=mistakes[order],

@@ -14,6 +14,7 @@ from delaytron.life import Life, expiring_events
 from delaytron.records import Ints, Log, Rounds, Worlds
 from delaytron.rng import stream
 
+CHECKPOINTS = 64  # rounds at which errors are noted
 BYTES_PER_ROUND = 28  # of one world: 20 that stay, and 8 for the delays while they are sorted
 BYTES_PER_LIVELY_ROUND = 140  # where answers expire, most of it while the events are sorted
 
@@ -26,6 +27,7 @@ class Setting(NamedTuple):
     delay: Delay
     seed: int
     sampling: str
+    n_checkpoints: int = CHECKPOINTS
 
 
 def make_worlds(runs: Sequence[int], setting: Setting, life: Life) -> tuple[Worlds, int]:
@@ -111,12 +113,15 @@ def empty_log(n_runs: int, longest: int, n_extras: int) -> Log:
     return Log(columns[0], columns[1], np.zeros((n_runs, length)), extra, np.zeros((n_runs, 2), np.int64))
 
 
-def checkpoints(n_rounds: int) -> Ints:
-    """Return the rounds at which errors are noted: log-spaced, the last one is `n_rounds`.
+def checkpoints(n_rounds: int, most: int = CHECKPOINTS) -> Ints:
+    """Return the rounds at which errors are noted: log-spaced, at most so many, the last one is `n_rounds`.
 
     Examples
     --------
     >>> checkpoints(1000)[[0, 1, -1]].tolist()
     [1, 2, 1000]
+    >>> checkpoints(1000, most=4).tolist()
+    [1, 10, 100, 1000]
     """
-    return np.unique(np.geomspace(1, n_rounds, 64).round().astype(np.int64))
+    spaced = np.geomspace(1, n_rounds, most) if most > 1 else np.array([n_rounds])
+    return np.unique(spaced.round().astype(np.int64))

@@ -7,9 +7,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from delaytron.checks import whole
 from delaytron.cli import options
-from delaytron.cli.outputs import busy, progress_bar, show
+from delaytron.cli.outputs import busy, show, telling_bar
 from delaytron.comparisons import assignments
 from delaytron.durable import replace_file
 from delaytron.tables import Row, new_table, with_margin
@@ -92,18 +91,18 @@ def _play(
     workers: int | None,
     json: bool,
 ) -> None:
-    from delaytron.experiments.execute import execute, missing_jobs  # noqa: PLC0415
+    from delaytron.experiments.execute import Watch, execute  # noqa: PLC0415
     from delaytron.experiments.figures import draw_figures  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
-    from delaytron.experiments.summary import outcomes  # noqa: PLC0415
+    from delaytron.experiments.summary import missing_rounds, outcomes  # noqa: PLC0415
+    from delaytron.experiments.workers import Workers  # noqa: PLC0415
 
-    n_workers = None if workers is None else whole("workers", workers, at_least=1)
+    crew = Workers(backend, workers).checked
     lines = (spec.only(only) if only else spec).scaled(scale).lines()
     store = Store(output)
     replace_file(output / "spec.toml", content)
-    jobs = missing_jobs(lines, store)
-    with progress_bar(sum(run.n_rounds for job in jobs for run in job)) as advance:
-        execute(jobs, store, backend, n_workers, advance)
+    with telling_bar(sum(missing_rounds(line, store) for line in lines), "rounds", "compiling") as told:
+        execute(lines, store, crew, Watch(*told))
     found = outcomes(lines, store)
     show([_row(one) for one in found], _table(found), json)
     if not json:

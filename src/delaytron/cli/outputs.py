@@ -1,8 +1,9 @@
 """Where a command's results go: the screen, files, and meanwhile a bar that shows how far it is."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from os import W_OK, access
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -90,8 +91,15 @@ def busy(what: str) -> Iterator[None]:
 @contextmanager
 def progress_bar(total: int, unit: str = "rounds", at_first: str = "compiling") -> Iterator[Progress | None]:
     """Show a bar on stderr while the block runs, if that is a terminal."""
+    with telling_bar(total, unit, at_first) as (advance, _):
+        yield advance
+
+
+@contextmanager
+def telling_bar(total: int, unit: str, at_first: str) -> Iterator[tuple[Progress | None, Callable[[str], object]]]:
+    """Show a bar, and above it in words what is being done."""
     if not sys.stderr.isatty():
-        yield None
+        yield None, lambda _: None
         return
     from rich import progress  # noqa: PLC0415 - slow to import
 
@@ -100,6 +108,14 @@ def progress_bar(total: int, unit: str = "rounds", at_first: str = "compiling") 
             return f"{tables.compact(task.speed)} {unit}/s" if task.speed else at_first
 
     columns = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeRemainingColumn(), Speed())
-    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+
+    class Bar(progress.Progress):
+        line = ""
+
+        def get_renderables(self) -> Iterator[RenderableType]:
+            yield from [self.line] if self.line else []
+            yield from super().get_renderables()
+
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
-        yield lambda count: bar.advance(task, count)
+        yield partial(bar.advance, task), lambda line: setattr(bar, "line", escape(line))

@@ -41,8 +41,9 @@ def _figures(found: Sequence[Outcome], store: Store) -> Iterator[tuple[str, Any]
     for title in titles:
         own = [line for line in lines if line.title == title]
         name = title.replace(", ", "-").replace(" ", "-")
-        if any(len(_gammas(line)) > 1 for line in own):
-            yield f"gamma-{name}", _gamma_figure(title, own, store)
+        full = [line for line in own if line.all_reported and len(_gammas(line)) > 1]
+        if full:
+            yield f"gamma-{name}", _gamma_figure(title, full, store)
         yield f"rounds-{name}", _rounds_figure(title, found)
     if len({line.delay for line in lines}) > 1:
         yield "delay", _delay_figure(titles, found)

@@ -2,6 +2,7 @@
 
 from hashlib import file_digest as digest_of
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import msgspec
 from delaytron import __version__
 from delaytron.delays import Delay, Trace, WithMissing
 from delaytron.errors import InvalidInput
+from delaytron.worlds import CHECKPOINTS
 
 FORMAT = "delaytron-run-1"  # another one where the same content would give other numbers
 
@@ -27,6 +29,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         The SHA-256 of recorded delays: the file that `delay` names may change.
     runs : int
         The runs 0, ..., runs - 1 of the seed.
+    checkpoints : int
+        At how many rounds, log-spaced, errors are noted at most.
     """
 
     data: dict[str, Any]
@@ -37,6 +41,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     seed: int
     sampling: str
+    checkpoints: int = CHECKPOINTS
     recorded: str = ""
 
     @property
@@ -51,6 +56,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         '{"data":{"name":"digits"},"delay":"10","format":"d'
         """
         values = msgspec.structs.asdict(self) | {"format": FORMAT, "version": __version__}
+        values["parameters"] = {name: _written(value) for name, value in self.parameters.items()}
         return msgspec.json.encode(values, order="sorted").decode()
 
     @property
@@ -65,13 +71,22 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(NamedTuple):
-    """One learner on one data set at one delay: a run for each of its settings, and one on other seeds to choose by."""
+    """One learner on one data set at one delay: a run for each of its settings, and one on other seeds to choose by.
+
+    Where not all are reported, only the setting that was chosen is played with the seed of the reports.
+    """
 
     data: str
     title: str
     delay: str
     reported: tuple[Run, ...]
     tuning: tuple[Run, ...]
+    all_reported: bool = True
+
+
+def _written(value: Any) -> Any:
+    """JSON has no infinity: it would be written as null, which is another parameter."""
+    return repr(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def delays_digest(delay: Delay) -> str:

@@ -14,9 +14,12 @@ from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import Line, Run, delays_digest, file_digest
 from delaytron.simulate import grid, learner_class
+from delaytron.worlds import CHECKPOINTS
 
 Table = dict[str, Any]
-OWN = ("name", "title", "delays")  # keys of a learner's table that are no parameters
+OWN = ("name", "title", "delays", "runs", "tuning_runs", "report")  # keys of a learner's table that are no parameters
+REPORTS = ("all", "chosen")
+LEAST = {"rounds": 1, "runs": 1, "tuning_runs": 0, "seed": 0, "checkpoints": 1}
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,10 +31,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Names or files; a table has a `name` and options of `datasets.load`.
     learners : list of table
         The `name` of a learner and its parameters; a list tries each of its values. A `title` tells two entries of the
-        same learner apart; `delays` are its own, if not those of all.
+        same learner apart; `delays`, `runs`, `tuning_runs` and `report` are its own, if not those of all.
     tuning_runs : int
         How many runs, on other seeds than those reported, choose the setting that stands for a learner. With 0 the
         reported runs choose, which flatters.
+    report : {"all", "chosen"}
+        Play the reported runs of all settings, or only of the one that was chosen.
+    checkpoints : int
+        At how many rounds, log-spaced, errors are noted at most.
     """
 
     name: str
@@ -41,35 +48,42 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     rounds: int = 1_000_000
     runs: int = 20
     tuning_runs: int = 0
+    report: str = "all"
     seed: int = 0
     sampling: str = "replacement"
+    checkpoints: int = CHECKPOINTS
 
     def lines(self) -> list[Line]:
         """Return every learner on every data set at every delay; refuse what cannot be played."""
-        for name, least in {"rounds": 1, "runs": 1, "tuning_runs": 0, "seed": 0}.items():
+        for name, least in LEAST.items():
             whole(name, getattr(self, name), at_least=least)
         choice("sampling", self.sampling, ("replacement", "epochs"))
-        titled = [(_title(entry), entry) for entry in self.learners]
-        for what, names in {"learners": [title for title, _ in titled], "data": [_name(d) for d in self.data]}.items():
-            if not names or len(set(names)) < len(names):
-                raise InvalidInput(f"{what} must be at least one, and no two of the same name or title; got {names}")
+        _unequal("data", [_name(data) for data in self.data])
+        _unequal("learners", [(_title(entry), str(delay)) for entry in self.learners for delay in self._delays(entry)])
         return [
-            self._line(data, title, entry, str(delay))
+            self._line(data, entry, str(delay))
+            for entry in self.learners
             for data in map(_options, self.data)
-            for title, entry in titled
-            for delay in entry.get("delays", self.delays)
+            for delay in self._delays(entry)
         ]
 
-    def _line(self, data: Table, title: str, entry: Table, delay: str) -> Line:
-        recorded = delays_digest(as_delay(delay))
+    def _delays(self, entry: Table) -> list[Any]:
+        return list(entry.get("delays", self.delays))
+
+    def _line(self, data: Table, entry: Table, delay: str) -> Line:
+        own = {name: entry.get(name, getattr(self, name)) for name in ("runs", "tuning_runs", "report")}
+        for name in ("runs", "tuning_runs"):
+            whole(name, own[name], at_least=LEAST[name])
         settings = grid(learner_class(entry["name"]), {key: entry[key] for key in entry if key not in OWN})
-        shared: Table = {"learner": entry["name"], "delay": delay, "recorded": recorded}
-        shared |= {"rounds": self.rounds, "sampling": self.sampling}
-        reported = [Run(data=data, parameters=s, runs=self.runs, seed=self.seed, **shared) for s in settings]
+        shared: Table = {"learner": entry["name"], "delay": delay, "recorded": delays_digest(as_delay(delay))}
+        shared |= {"rounds": self.rounds, "sampling": self.sampling, "checkpoints": self.checkpoints}
+        reported = tuple(Run(data=data, parameters=s, runs=own["runs"], seed=self.seed, **shared) for s in settings)
         apart = self.seed + APART
-        other: Table = {"data": _drawn_anew(data, apart), "seed": apart, "runs": self.tuning_runs}
-        tuning = [Run(parameters=s, **other, **shared) for s in settings] if self.tuning_runs else []
-        return Line(data["name"], title, delay, tuple(reported), tuple(tuning) if len(settings) > 1 else ())
+        other: Table = {"data": _drawn_anew(data, apart), "seed": apart, "runs": own["tuning_runs"]}
+        chosen_by = settings if own["tuning_runs"] and len(settings) > 1 else []
+        tuning = tuple(Run(parameters=s, **other, **shared) for s in chosen_by)
+        all_reported = choice("report", own["report"], REPORTS) == "all" or not tuning
+        return Line(data["name"], _title(entry), delay, reported, tuning, all_reported)
 
     def only(self, names: list[str]) -> "Spec":
         """Return the same with fewer data sets."""
@@ -120,6 +134,11 @@ def parse_spec(content: bytes) -> Spec:
         return msgspec.convert(tomllib.loads(content.decode()), Spec)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
         raise InvalidInput(f"must be an experiment in TOML: {problem}") from None
+
+
+def _unequal(what: str, names: list[Any]) -> None:
+    if not names or len(set(names)) < len(names):
+        raise InvalidInput(f"{what} must be at least one, and no two of the same name or title; got {names}")
 
 
 def _name(data: str | Table) -> str:

@@ -4,6 +4,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from delaytron.durable import replace_file
@@ -19,12 +20,37 @@ if TYPE_CHECKING:
 CONTENT = b"delaytron"  # under this key a file says what was played
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """What it took to play runs together: seconds by the clock, of which others on the machine had their share.
+
+    Parameters
+    ----------
+    side_by_side : int
+        How many such jobs were played at a time.
+    memory : int
+        The peak of the process so far, in bytes.
+    """
+
+    runs: tuple[str, ...]
+    seconds: float
+    side_by_side: int
+    memory: int
+
+
+def _read_line(line: bytes) -> Spent | None:
+    try:
+        return msgspec.json.decode(line, type=Spent)
+    except msgspec.DecodeError:
+        return None
+
+
 class Store:
     """A folder of results; two processes may write to it at the same time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "runs"
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.log = folder / "spent.jsonl"
 
     def has(self, run: Run) -> bool:
         """Whether the run was played."""
@@ -52,6 +78,16 @@ class Store:
             raise InvalidInput(f"{path} holds another run than its name says; delete it and play again")
         return _result(run, table)
 
+    def note(self, spent: Spent) -> None:
+        """Append how long something took; a line that a crash cuts short is not read."""
+        with self.log.open("ab") as file:
+            file.write(b"\n" + msgspec.json.encode(spent))
+
+    def spent(self) -> list[Spent]:
+        """Return how long everything took that was played so far."""
+        lines = self.log.read_bytes().splitlines() if self.log.exists() else []
+        return [spent for line in lines if (spent := _read_line(line)) is not None]
+
     def _path(self, run: Run) -> Path:
         return self.folder / f"{run.key}.parquet"
 
@@ -59,7 +95,7 @@ class Store:
 def _table(run: Run, mistakes: Ints) -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-    rounds = checkpoints(run.rounds)
+    rounds = checkpoints(run.rounds, run.checkpoints)
     columns = {
         "run": np.repeat(np.arange(run.runs), rounds.size),
         "round": np.tile(rounds, run.runs),
@@ -75,7 +111,7 @@ def _result(run: Run, table: "pa.Table") -> Result:
         learner=run.learner,
         dataset=run.data["name"],
         delay=run.delay,
-        rounds=checkpoints(run.rounds),
+        rounds=checkpoints(run.rounds, run.checkpoints),
         parameters=[run.parameters] * run.runs,
         run=np.arange(run.runs),
         mistakes=np.stack(columns, axis=2),
