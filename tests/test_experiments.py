@@ -18,11 +18,11 @@ import delaytron as dt
 from delaytron import cli
 from delaytron.cli import experiment
 from delaytron.datasets.catalogue import CARDS
-from delaytron.experiments import figures
-from delaytron.experiments.execute import BACKENDS, execute, missing_jobs, quickest
+from delaytron.experiments.execute import Watch, execute, quickest
 from delaytron.experiments.spec import built_in, parse_spec, read_spec
 from delaytron.experiments.store import Store
-from delaytron.experiments.summary import outcomes
+from delaytron.experiments.summary import missing_rounds, outcomes
+from delaytron.experiments.workers import Workers
 from delaytron.learners import LEARNERS
 
 TOML = """
@@ -46,6 +46,9 @@ gamma = 0.1
 delays = [30]
 """
 
+PAPER_DATA = ("cifar10", "fashion_mnist", "usps", "digits", "abalone", "ecoli", "synsep", "synnonsep")
+PAPER_DELAYS = ("1", "100", "1000", "2500", "5000")
+
 
 @pytest.fixture
 def spec():
@@ -56,26 +59,25 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in (folder / "runs").iterdir()}
 
 
-def play(spec, folder, **options):
-    store, played = Store(folder), []
-    execute(missing_jobs(spec.lines(), store), store, progress=played.append, **options)
+def play(spec, folder, *workers):
+    played = []
+    execute(spec.lines(), Store(folder), Workers(*workers), Watch(played.append))
     return sum(played)
 
 
 class TestSpec:
     def test_every_learner_meets_every_data_set_and_delay(self, spec):
         assert [(line.data, line.title, line.delay, len(line.reported), len(line.tuning)) for line in spec.lines()] == [
-            (data, *rest)
-            for data in ("digits", "synsep")
-            for rest in (
-                ("delaytron", "1", 2, 2),
-                ("delaytron", "fixed:30", 2, 2),
-                ("adaptive, instant", "30", 1, 0),  # there is nothing to choose
-            )
+            ("digits", "delaytron", "1", 2, 2),
+            ("digits", "delaytron", "fixed:30", 2, 2),
+            ("synsep", "delaytron", "1", 2, 2),
+            ("synsep", "delaytron", "fixed:30", 2, 2),
+            ("digits", "adaptive, instant", "30", 1, 0),  # there is nothing to choose
+            ("synsep", "adaptive, instant", "30", 1, 0),
         ]
 
     def test_tuning_has_other_seeds_and_other_rows_where_rows_are_drawn(self, spec):
-        line = spec.lines()[3]
+        line = spec.lines()[2]
         assert [(run.seed, run.runs) for run in (line.reported[0], line.tuning[0])] == [(4, 3), (4 + 1000003, 2)]
         assert "seed" not in line.reported[0].data
         assert line.tuning[0].data["seed"] == 4 + 1000003
@@ -117,7 +119,15 @@ class TestSpec:
             ("gamma = [0.05, 0.2]", "gamma = []", "gamma must have at least one value"),
             ("gamma = [0.05, 0.2]", "gama = 1", "delaytron takes gamma, eta, "),
             ('title = "adaptive, instant"', 'title = "delaytron"', "no two of the same name or title"),
+            (
+                'delays = [1, "fixed:30"]',
+                "delays = [30, 30]",
+                "delays of .* must be at least one, and no two of the same",
+            ),
             ('"fixed:30"', '"often"', "a delay must be "),
+            ("gamma = 0.1", "gamma = 0.1\nruns = 0", "runs must be a whole number of at least 1, got 0"),
+            ("gamma = 0.1", 'gamma = 0.1\nreport = "some"', "report must be one of all, chosen; got 'some'"),
+            ("seed = 4", "checkpoints = 0", "checkpoints must be a whole number of at least 1, got 0"),
             ("seed = 4", 'sampling = "twice"', "sampling must be one of replacement, epochs; got 'twice'"),
         ],
     )
@@ -138,11 +148,21 @@ class TestBuiltIn:
         spec, content = built_in("paper")
         lines = spec.lines()
         assert parse_spec(content) == spec
-        assert len(lines) == 8 * (4 * 5 + 1)
-        assert {(run.rounds, run.runs) for line in lines for run in line.reported} == {(10**6, 20)}
+        assert {(line.data, line.delay) for line in lines} == {
+            (data, delay) for data in PAPER_DATA for delay in PAPER_DELAYS
+        }
+        assert {run.rounds for line in lines for run in line.reported + line.tuning} == {10**6}
         ours = [line for line in lines if line.title in ("delaytron", "adaptive_delaytron")]
+        assert all(line.all_reported for line in ours)
         assert sum(run.n_rounds for line in ours for run in line.reported) == 14_400_000_000
         assert [run.parameters["gamma"] for run in lines[0].reported] == [2.0**-k for k in range(10, 1, -1)]
+
+    def test_every_learner_plays_at_every_delay_and_nobody_tries_more_than_nine_settings(self):
+        lines = built_in("paper")[0].lines()
+        played = {(line.reported[0].learner, line.data, line.delay) for line in lines}
+        assert len(played) == len(LEARNERS) * 8 * 5
+        assert max(len(line.reported) for line in lines) == 9
+        assert all(line.tuning for line in lines if len(line.reported) > 1)
 
     def test_the_quick_one_needs_no_download(self):
         assert {CARDS[line.data].origin for line in built_in("quick")[0].lines()} == {"made"}
@@ -151,7 +171,7 @@ class TestBuiltIn:
 class TestResults:
     def test_they_are_those_of_the_simulator(self, spec, tmp_path):
         play(spec, tmp_path)
-        line = spec.lines()[4]
+        line = spec.lines()[3]
         data = dt.datasets.load("synsep", n_samples=500, scale="unit")
         expected = dt.simulate("delaytron", data, delay="fixed:30", rounds=600, runs=3, seed=4, gamma=[0.05, 0.2])
         kept = [Store(tmp_path).read(run) for run in line.reported]
@@ -166,6 +186,46 @@ class TestResults:
             ]
             assert outcome.run == outcome.line.reported[int(np.argmin(errors))]
             assert np.array_equal(outcome.result.mistakes, Store(tmp_path).read(outcome.run).mistakes)
+
+    def test_only_the_chosen_setting_is_reported_where_that_is_asked(self, spec, tmp_path):
+        chosen = parse_spec(TOML.replace("gamma = [0.05, 0.2]", 'gamma = [0.05, 0.2]\nreport = "chosen"').encode())
+        before = sum(missing_rounds(line, Store(tmp_path)) for line in chosen.lines())
+        assert play(chosen, tmp_path / "chosen") == before == 600 * (6 * 3 + 8 * 2)
+        play(spec, tmp_path / "all")
+        assert contents(tmp_path / "chosen").items() < contents(tmp_path / "all").items()
+        one, other = (
+            outcomes(what.lines(), Store(tmp_path / name)) for what, name in ((chosen, "chosen"), (spec, "all"))
+        )
+        assert [outcome.run for outcome in one] == [outcome.run for outcome in other]
+
+    def test_errors_are_noted_at_as_many_rounds_as_asked(self, spec, tmp_path):
+        few = parse_spec(TOML.replace("seed = 4", "seed = 4\ncheckpoints = 3").encode()).only(["digits"])
+        play(few, tmp_path / "few")
+        play(spec.only(["digits"]), tmp_path / "many")
+        few_found, many_found = (
+            outcomes(what.lines(), Store(tmp_path / name))
+            for what, name in ((few, "few"), (spec.only(["digits"]), "many"))
+        )
+        assert few_found[0].result.rounds.tolist() == [1, 24, 600]
+        assert np.array_equal(few_found[0].result.final_error, many_found[0].result.final_error)
+
+    def test_infinity_is_another_setting_than_nothing(self):
+        text = 'name="C"\ndata=["digits"]\ndelays=[1]\n[[learners]]\nname="pab"\nC=[inf, 1.0]'
+        contents = [run.content for run in parse_spec(text.encode()).lines()[0].reported]
+        assert '"C":"inf"' in contents[0]
+        assert '"C":1.0' in contents[1]
+
+    def test_what_it_took_is_noted_and_a_line_cut_short_is_not_read(self, spec, tmp_path):
+        play(spec, tmp_path)
+        store = Store(tmp_path)
+        noted = [key for spent in store.spent() for key in spent.runs]
+        assert sorted(noted) == sorted(path.stem for path in (tmp_path / "runs").iterdir())
+        assert all(spent.seconds > 0 and spent.memory > 2**20 for spent in store.spent())
+        before = store.spent()
+        with store.log.open("ab") as file:
+            file.write(b'\n{"runs":["a')
+        store.note(before[0])
+        assert store.spent() == [*before, before[0]]
 
     def test_few_non_zeros_are_played_as_csr(self):
         X = np.eye(9)[:, :8]
@@ -253,54 +313,17 @@ class TestEndings:
 
         killer = Thread(target=kill)
         killer.start()
-        play(parse_spec(LONG.encode()), tmp_path, backend="processes", workers=2)
+        play(parse_spec(LONG.encode()), tmp_path, "processes", 2)
         killer.join()
         assert killed
         assert contents(tmp_path) == undisturbed
 
 
-class TestFigures:
-    @pytest.fixture
-    def panels(self, tmp_path, monkeypatch):
-        """The panels of every figure, instead of pictures of them."""
-        spec = parse_spec((TOML + '\n[[learners]]\nname = "soba"\ngamma = 0.1\ndelays = [1]').encode())
-        play(spec, tmp_path)
-        drawn = {}
-        monkeypatch.setattr(figures, "save_picture", lambda figure, path: drawn.update({path.stem: figure.axes}))
-        figures.draw_figures(outcomes(spec.lines(), Store(tmp_path)), Store(tmp_path), tmp_path / "figures")
-        return drawn, spec, Store(tmp_path)
-
-    def test_errors_stand_against_gamma(self, panels):
-        drawn, spec, store = panels
-        panel = drawn["gamma-delaytron"][1]
-        assert panel.get_title() == "synsep"
-        line = next(line for line in spec.lines() if (line.data, line.delay) == ("synsep", "fixed:30"))
-        shown = next(bars for bars in panel.containers if bars.get_label() == "delay fixed:30")
-        x, y = shown.lines[0].get_data()
-        assert x.tolist() == [0.05, 0.2]
-        assert y.tolist() == [store.read(run).final_error.mean() for run in line.reported]
-
-    def test_errors_stand_against_rounds_beside_the_references(self, panels):
-        drawn, spec, store = panels
-        panel = drawn["rounds-delaytron"][0]
-        labels = [line.get_label() for line in panel.lines]
-        assert labels == ["delay 1", "delay fixed:30", "soba, delay 1"]
-        outcome = outcomes(spec.lines(), store)[0]
-        assert panel.lines[0].get_ydata()[-1] == outcome.result.final_error.mean()
-        assert "soba, delay 1" not in [line.get_label() for line in drawn["rounds-soba"][0].lines]
-
-    def test_errors_stand_against_delays(self, panels):
-        drawn, _, _ = panels
-        bars = {one.get_label(): one.lines[0].get_xdata().tolist() for one in drawn["delay"][0].containers}
-        assert bars["delaytron"] == [1, 30]
-        assert bars["adaptive, instant"] == [pytest.approx(15.5, abs=1)]
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["threads", "processes"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_backend_gives_the_same_bytes(spec, tmp_path, backend, workers):
     play(spec, tmp_path / "a")
-    assert play(spec, tmp_path / "b", backend=backend, workers=workers) == 600 * (10 * 3 + 8 * 2)
+    assert play(spec, tmp_path / "b", backend, workers) == 600 * (10 * 3 + 8 * 2)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
@@ -320,10 +343,10 @@ class TestCommand:
         table = self.run(tmp_path).stdout
         for row in rows:
             assert f"{row['error']:.4f} ± {row['error_margin']:.4f}" in table
-        names = ["delay", "gamma-delaytron", "rounds-adaptive-instant", "rounds-delaytron"]
+        names = ["delay", "gamma-delaytron", "learners", "rounds-adaptive-instant", "rounds-delaytron"]
         pictures = sorted(path.name for path in (tmp_path / "out" / "figures").iterdir())
         assert pictures == [f"{name}{ending}" for name in names for ending in (".png", ".svg")]
-        assert "wrote 8 pictures to " in table
+        assert "report.html" in table
 
     def test_the_examples_in_the_help_run(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

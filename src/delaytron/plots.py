@@ -68,17 +68,22 @@ def _draw_result(panel: Any, result: Result, varying: Sequence[str], lines: dict
             label = ", ".join(f"{name}={setting[name]}" for name in varying if name in setting) or result.learner
         known = [*lines, label].index(label)  # the same label has the same look in every panel
         look = {"color": COLOURS[known % len(COLOURS)], "linestyle": DASHES[known // len(COLOURS) % len(DASHES)]}
-        line = draw_curve(panel, part, **look)
+        line = _draw_curve(panel, part, **look)
         lines.setdefault(label, line)
 
 
-def draw_curve(panel: Any, part: Result, **look: Any) -> Any:
+def _draw_curve(panel: Any, part: Result, **look: Any) -> Any:
     """Draw the mean error of runs against rounds, with a band from the lowest to the highest; return the line."""
     errors = np.where(part.error_rate > 0, part.error_rate, np.nan)  # a log axis has no place for 0
     shown = ~np.isnan(errors).any(axis=0)
     rounds, errors = part.rounds[shown], errors[:, shown]
-    panel.fill_between(rounds, errors.min(axis=0), errors.max(axis=0), color=look["color"], alpha=0.15, linewidth=0)
-    return panel.plot(rounds, errors.mean(axis=0), linewidth=1.6, **look)[0]
+    return draw_band(panel, rounds, errors.mean(axis=0), errors.min(axis=0), errors.max(axis=0), **look)
+
+
+def draw_band(panel: Any, x: Any, y: Any, low: Any, high: Any, **look: Any) -> Any:
+    """Draw a line with a band around it; return the line."""
+    panel.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    return panel.plot(x, y, linewidth=1.6, **look)[0]
 
 
 def _dress(panels: Any, learners: Sequence[str], rows: Sequence[str], scale: str) -> None:

@@ -53,7 +53,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         >>> run = Run(data={"name": "digits"}, learner="delaytron", parameters={"gamma": 0.5}, delay="10", rounds=1,
         ...           runs=1, seed=0, sampling="replacement")
         >>> run.content[:50]
-        '{"data":{"name":"digits"},"delay":"10","format":"d'
+        '{"checkpoints":64,"data":{"name":"digits"},"delay"'
         """
         values = msgspec.structs.asdict(self) | {"format": FORMAT, "version": __version__}
         values["parameters"] = {name: _written(value) for name, value in self.parameters.items()}
@@ -73,7 +73,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 class Line(NamedTuple):
     """One learner on one data set at one delay: a run for each of its settings, and one on other seeds to choose by.
 
-    Where not all are reported, only the setting that was chosen is played with the seed of the reports.
+    Where only the chosen setting is reported, the others are not played with the seed of the reports.
     """
 
     data: str
@@ -81,7 +81,12 @@ class Line(NamedTuple):
     delay: str
     reported: tuple[Run, ...]
     tuning: tuple[Run, ...]
-    all_reported: bool = True
+    report: str = "all"
+
+    @property
+    def all_reported(self) -> bool:
+        """Whether every setting is played with the seed of the reports."""
+        return self.report == "all" or not self.tuning
 
 
 def _written(value: Any) -> Any:

@@ -59,7 +59,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             whole(name, getattr(self, name), at_least=least)
         choice("sampling", self.sampling, ("replacement", "epochs"))
         _unequal("data", [_name(data) for data in self.data])
-        _unequal("learners", [(_title(entry), str(delay)) for entry in self.learners for delay in self._delays(entry)])
+        titled = {(_title(entry), entry["name"]) for entry in self.learners}
+        _unequal("learners", [title for title, _ in titled])
+        for title, _ in titled:
+            own = [entry for entry in self.learners if _title(entry) == title]
+            _unequal(f"delays of {title}", [str(delay) for entry in own for delay in self._delays(entry)])
         return [
             self._line(data, entry, str(delay))
             for entry in self.learners
@@ -82,8 +86,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         other: Table = {"data": _drawn_anew(data, apart), "seed": apart, "runs": own["tuning_runs"]}
         chosen_by = settings if own["tuning_runs"] and len(settings) > 1 else []
         tuning = tuple(Run(parameters=s, **other, **shared) for s in chosen_by)
-        all_reported = choice("report", own["report"], REPORTS) == "all" or not tuning
-        return Line(data["name"], _title(entry), delay, reported, tuning, all_reported)
+        return Line(data["name"], _title(entry), delay, reported, tuning, choice("report", own["report"], REPORTS))
 
     def only(self, names: list[str]) -> "Spec":
         """Return the same with fewer data sets."""

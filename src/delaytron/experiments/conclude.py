@@ -1,0 +1,33 @@
+"""What an experiment leaves behind for people: the report as a page, in Markdown and CSV, and its figures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from delaytron.durable import replace_file
+from delaytron.experiments.charts import charts
+from delaytron.experiments.claims import claims
+from delaytron.experiments.contest import contest
+from delaytron.experiments.figures import draw_figures
+from delaytron.experiments.findings import Report
+from delaytron.experiments.report import write_report
+from delaytron.experiments.sections import facts, results_section, times_section
+from delaytron.experiments.spec import Spec
+from delaytron.experiments.store import Store
+from delaytron.experiments.summary import Outcome
+from delaytron.experiments.texts import as_csv, as_markdown
+
+
+def conclude(spec: Spec, found: Sequence[Outcome], store: Store, folder: Path) -> Report:
+    """Write report.html, report.md, results.csv and the figures; return what they say."""
+    shown = charts(found, store)
+    draw_figures(shown, folder / "figures")
+    results = results_section(found)
+    sections = [contest(found), results, times_section([outcome.line for outcome in found], store)]
+    judged = [claim for claim in claims(found) if claim.verdict != "not tested"]
+    pictures = {chart.name: folder / "figures" / f"{chart.name}.svg" for chart in shown}
+    told = [section for section in sections if section is not None]
+    report = Report(spec.name, facts(spec, found, store), judged, told, shown, pictures)
+    write_report(folder / "report.html", report)
+    replace_file(folder / "report.md", as_markdown(report).encode())
+    replace_file(folder / "results.csv", as_csv(results.table).encode())
+    return report

@@ -1,0 +1,90 @@
+// One panel: a data set, drawn by uPlot.
+"use strict";
+
+const FONT = "11px system-ui, sans-serif";
+const LETTER = 6; // pixels, width of one in this font, rather more than less
+const LONGEST_NAME = 22;
+const FEW_NAMES = 6; // stand aslant, more of them upright
+
+function axisOptions(chart, side, label) {
+  const line = { stroke: themeColour("--line"), width: 1 };
+  return {
+    label: label || null, font: FONT, labelFont: FONT, labelSize: 16, labelGap: 0, gap: 3,
+    size: side === "x" ? 24 : (plot, names) => widthOf(names),
+    stroke: themeColour("--muted"), grid: line, ticks: { ...line, size: 4 },
+    splits: (plot, axis, low, high) => ticksBetween(chart.log[side], low, high),
+    values: (plot, ticks) => ticks.map(tickName),
+    filter: (plot, ticks) => ticks,
+  };
+}
+
+function widthOf(names) {
+  return 12 + LETTER * Math.max(4, ...(names ?? []).map((name) => name.length));
+}
+
+function namedAxis(chart) {
+  const names = chart.spec.ticks.map((name) => shortened(name, LONGEST_NAME));
+  const slant = names.length > FEW_NAMES ? 90 : 45;
+  return {
+    ...axisOptions(chart, "x", chart.spec.x), rotate: slant,
+    size: Math.round(widthOf(names) * Math.sin((slant * Math.PI) / 180)),
+    splits: () => [...names.keys()],
+    values: (plot, ticks) => ticks.map((i) => names[i]),
+  };
+}
+
+function seriesOptions(chart, column) {
+  const bare = chart.spec.kind === "dots" ? { paths: () => null } : {};
+  return {
+    label: column.series.label, stroke: colourOf(column.series), dash: gapsOf(column.series), width: 1.7,
+    spanGaps: true, points: { show: false }, show: !chart.hidden.has(column.series.label), ...bare,
+  };
+}
+
+function plotOptions(chart, panel, drawn) {
+  const scale = (side) => ({ time: false, distr: chart.log[side] ? LOG : LINEAR });
+  const dots = chart.spec.kind === "dots";
+  const band = chart.spec.kind === "band";
+  return {
+    ...sizeOf(chart, panel.box),
+    padding: [8, 10, 0, 0],
+    legend: { show: false },
+    scales: {
+      x: { ...scale("x"), range: (plot, low, high) => xRange(chart, low, high) },
+      y: { ...scale("y"), range: (plot) => yRange(chart, drawn.columns, plot.series[0].idxs) },
+    },
+    axes: [dots ? namedAxis(chart) : axisOptions(chart, "x", chart.spec.x), axisOptions(chart, "y", chart.spec.y)],
+    series: [{}, ...drawn.columns.map((column) => seriesOptions(chart, column))],
+    cursor: {
+      y: false, move: snapped, sync: { key: chart.spec.name }, drag: { x: !dots, y: false },
+      points: dots ? { show: false } : { size: 7 },
+    },
+    hooks: {
+      drawAxes: [(plot) => band && drawBands(chart, plot, drawn)],
+      draw: [(plot) => band || drawMarks(chart, plot, drawn)],
+      setCursor: [(plot) => showValues(chart, panel, plot, drawn)],
+    },
+  };
+}
+
+// The cursor stands where there are values.
+function snapped(plot, left, top) {
+  const x = plot.data[0];
+  return left < 0 || x.length === 0 ? [left, top] : [plot.valToPos(x[plot.posToIdx(left)], "x"), top];
+}
+
+function sizeOf(chart, box) {
+  const width = Math.max(200, box.clientWidth);
+  const names = chart.spec.kind === "dots" ? namedAxis(chart).size : 0;
+  const flatness = names > 0 ? 0.45 : 0.72;
+  return { width, height: Math.round(Math.min(Math.max(210, flatness * width), 420) + 0.8 * names) };
+}
+
+function drawPanel(chart, panel) {
+  panel.plot?.destroy();
+  const x = commonX(chart, panel);
+  const drawn = { x, columns: panel.series.map((series) => columnOf(chart, series, x)) };
+  panel.plot = new uPlot(plotOptions(chart, panel, drawn), [x, ...drawn.columns.map((column) => column.y)], panel.box);
+  panel.plot.over.append(panel.aside);
+  panel.box.plot = panel.plot;
+}

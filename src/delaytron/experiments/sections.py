@@ -1,0 +1,78 @@
+"""The tables of a report: every result, and what it took."""
+
+import os
+import platform
+from collections import defaultdict
+from collections.abc import Sequence
+
+from delaytron.comparisons import assignments
+from delaytron.experiments.findings import Section, Table
+from delaytron.experiments.runs import Line
+from delaytron.experiments.spec import Spec
+from delaytron.experiments.store import Store
+from delaytron.experiments.summary import Outcome
+from delaytron.results import mean_of
+from delaytron.tables import compact, versions
+
+RESULT_COLUMNS = ("data", "learner", "delay", "setting", "error", "greedy error", "runs")
+
+
+def results_section(found: Sequence[Outcome]) -> Section:
+    """Return every line with its chosen setting and errors."""
+    rows = tuple(
+        (
+            outcome.line.data,
+            outcome.line.title,
+            outcome.line.delay,
+            assignments(outcome.run.parameters) or "-",
+            mean_of(outcome.result.final_error),
+            float(outcome.result.greedy_error.mean()),
+            outcome.run.runs,
+        )
+        for outcome in found
+    )
+    text = (
+        "Error of the played labels over all rounds: mean over the runs and 95 % interval by Student's t. Greedy: the "
+        "label with the highest score would have been wrong. A number D as delay is uniform on 1, ..., D."
+    )
+    return Section("Results", text, Table(RESULT_COLUMNS, rows))
+
+
+def times_section(lines: Sequence[Line], store: Store) -> Section | None:
+    """Return the minutes that each learner took on each data set; None where nothing was noted."""
+    minutes = _minutes(lines, store)
+    if not minutes:
+        return None
+    titles, data = (list(dict.fromkeys(getattr(line, name) for line in lines)) for name in ("title", "data"))
+    rows = [(title, *(round(minutes[title, d], 2) for d in data)) for title in titles]
+    full = tuple((*row, round(sum(minutes[row[0], d] for d in data), 2)) for row in rows)
+    text = f"Minutes by the clock, tuning included: {sum(minutes.values()):.1f} in all."
+    return Section("Time", text, Table(("learner", *data, "all"), full))
+
+
+def _minutes(lines: Sequence[Line], store: Store) -> dict[tuple[str, str], float]:
+    owner = {run.key: (line.title, line.data) for line in lines for run in (*line.reported, *line.tuning)}
+    minutes: dict[tuple[str, str], float] = defaultdict(float)
+    for spent in store.spent():
+        for key in spent.runs:
+            if key in owner:
+                minutes[owner[key]] += spent.seconds / spent.side_by_side / len(spent.runs) / 60
+    return minutes
+
+
+def facts(spec: Spec, found: Sequence[Outcome], store: Store) -> dict[str, str]:
+    """Return what was played, on what."""
+    lines = [outcome.line for outcome in found]
+    played = sum(run.n_rounds for line in lines for run in (*line.reported, *line.tuning) if store.has(run))
+    memory = max((spent.memory for spent in store.spent()), default=0)
+    tuned = f", settings chosen by {spec.tuning_runs} others" if spec.tuning_runs else ""
+    return {
+        "data sets": ", ".join(dict.fromkeys(line.data for line in lines)),
+        "learners": ", ".join(dict.fromkeys(line.title for line in lines)),
+        "delays": ", ".join(dict.fromkeys(line.delay for line in lines)),
+        "runs": f"{spec.runs} of {spec.rounds:,} rounds, seed {spec.seed}{tuned}",
+        "rounds in all": f"{compact(played)} ({played:,})",
+        "peak memory": f"{memory / 1e9:.2f} GB" if memory else "not noted",
+        "machine": f"{os.cpu_count()} cores, {platform.system()}, {platform.machine()}",
+        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+    }

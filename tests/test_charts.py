@@ -1,0 +1,134 @@
+"""Charts: the numbers of the results, under the right names; figures: the numbers of the charts."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import delaytron as dt
+from delaytron.experiments import figures
+from delaytron.experiments.charts import charts
+from delaytron.experiments.execute import execute
+from delaytron.experiments.spec import parse_spec
+from delaytron.experiments.store import Store
+from delaytron.experiments.summary import outcomes
+from delaytron.plots import COLOURS
+
+TOML = """
+name = "small"
+data = ["digits", {name = "synsep", n_samples = 500}]
+delays = [1, "fixed:30"]
+rounds = 300
+runs = 3
+tuning_runs = 2
+
+[[learners]]
+name = "delaytron"
+gamma = [0.2, 0.05]
+
+[[learners]]
+name = "soba"
+delays = [1]
+gamma = 0.1
+
+[[learners]]
+name = "pab"
+report = "chosen"
+gamma = [0.2, 0.05]
+"""
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    lines, store = parse_spec(TOML.encode()).lines(), Store(tmp_path_factory.mktemp("played"))
+    execute(lines, store)
+    return outcomes(lines, store), store
+
+
+@pytest.fixture(scope="module")
+def drawn(played):
+    return {chart.name: chart for chart in charts(*played)}
+
+
+def series_of(chart, data, label):
+    panel = next(panel for panel in chart.panels if panel.data == data)
+    return next(series for series in panel.series if series.label == label)
+
+
+def test_learners_that_are_reported_in_full_have_charts_of_their_own(drawn):
+    assert list(drawn) == ["gamma-delaytron", "rounds-delaytron", "rounds-soba", "delay", "learners"]
+
+
+def test_errors_stand_against_gamma(played, drawn):
+    found, store = played
+    line = next(
+        o.line for o in found if (o.line.data, o.line.title, o.line.delay) == ("synsep", "delaytron", "fixed:30")
+    )
+    series = series_of(drawn["gamma-delaytron"], "synsep", "delay fixed:30")
+    assert series.x == [0.2, 0.05]
+    for place, run in enumerate(line.reported):
+        mean, margin = dt.results.mean_of(store.read(run).final_error)
+        assert (series.y[place], series.low[place], series.high[place]) == (mean, mean - margin, mean + margin)
+
+
+def test_errors_stand_against_rounds_beside_the_references(played, drawn):
+    result = played[0][0].result
+    panel = drawn["rounds-delaytron"].panels[0]
+    assert [series.label for series in panel.series] == ["delay 1", "delay fixed:30", "soba, delay 1"]
+    assert [series.dashed for series in panel.series] == [False, False, True]
+    own = panel.series[0]
+    shown = (result.error_rate > 0).all(axis=0)
+    assert own.x == result.rounds[shown].tolist()
+    assert own.y == result.error_rate.mean(axis=0)[shown].tolist()
+    assert own.low == result.error_rate.min(axis=0)[shown].tolist()
+    assert own.high == result.error_rate.max(axis=0)[shown].tolist()
+    assert [series.label for series in drawn["rounds-soba"].panels[0].series] == ["delay 1"]
+
+
+def test_errors_stand_against_delays_in_their_order(drawn):
+    delaytron = series_of(drawn["delay"], "digits", "delaytron")
+    assert delaytron.x == [1, 30]
+    assert series_of(drawn["delay"], "digits", "soba").x == [1]
+    assert series_of(drawn["learners"], "digits", "delay 1").y[0] == delaytron.y[0]
+
+
+def test_every_learner_stands_at_each_delay(played, drawn):
+    chart = drawn["learners"]
+    assert chart.ticks == ("delaytron", "soba", "pab")
+    assert series_of(chart, "digits", "delay fixed:30").x == [0, 2]
+    error = next(o.result.final_error.mean() for o in played[0] if (o.line.data, o.line.title) == ("synsep", "pab"))
+    assert series_of(chart, "synsep", "delay 1").y[2] == error
+
+
+@pytest.fixture(scope="module")
+def axes(drawn):
+    """What matplotlib was told to draw."""
+    return {name: figures._figure(chart).axes for name, chart in drawn.items()}
+
+
+@pytest.mark.parametrize("name", ["gamma-delaytron", "delay", "learners"])
+def test_bars_are_drawn_as_charted(drawn, axes, name):
+    for panel, ax in zip(drawn[name].panels, axes[name], strict=True):
+        assert ax.get_title() == panel.data
+        for series, bars in zip(panel.series, ax.containers, strict=True):
+            line, _, (around,) = bars.lines
+            assert line.get_xydata().tolist() == np.transpose([series.x, series.y]).tolist()
+            ends = np.array([segment[:, 1] for segment in around.get_segments()])
+            assert np.allclose(ends, np.transpose([series.low, series.high]), atol=1e-15)
+
+
+def test_bands_are_drawn_as_charted(drawn, axes):
+    for panel, ax in zip(drawn["rounds-delaytron"].panels, axes["rounds-delaytron"], strict=True):
+        for series, line, band in zip(panel.series, ax.lines, ax.collections, strict=True):
+            assert line.get_xydata().tolist() == np.transpose([series.x, series.y]).tolist()
+            assert line.get_color() == COLOURS[series.look]
+            assert (line.get_linestyle() == "--") is series.dashed
+            corners = band.get_paths()[0].vertices[:, 1]
+            assert corners.min() == min(series.low)
+            assert corners.max() == max(series.high)
+
+
+def test_pictures_are_written_for_print_and_screen(drawn, tmp_path):
+    written = figures.draw_figures([drawn["delay"]], tmp_path / "figures")
+    assert [path.name for path in written] == ["delay.png", "delay.svg"]
+    assert [Path(path).read_bytes()[:4] for path in written] == [b"\x89PNG", b"<?xm"]

@@ -1,0 +1,139 @@
+"""Claims and contests: verdicts on made-up results whose truth is known."""
+
+import numpy as np
+import pytest
+
+from delaytron.experiments.claims import claims
+from delaytron.experiments.contest import contest
+from delaytron.experiments.runs import Line, Run
+from delaytron.experiments.summary import Outcome
+from delaytron.results import Mean, Result
+from delaytron.worlds import checkpoints
+
+T = 10**6
+ROUNDS = checkpoints(T)
+DELAYS = ("1", "100", "1000", "5000")
+
+
+def outcome(data, learner, delay, error, title=None, chosen_by=None, spread=0.0):
+    """Return runs whose error so far is a function of the rounds; they differ by `spread`."""
+    run = Run(
+        data={"name": data},
+        learner=learner,
+        parameters={"gamma": 0.1},
+        delay=delay,
+        rounds=T,
+        runs=2,
+        seed=0,
+        sampling="replacement",
+    )
+    rates = np.array([error(ROUNDS) * (1 - spread), error(ROUNDS) * (1 + spread)])
+    mistakes = np.repeat((rates * ROUNDS)[:, :, None], 2, axis=2)
+    result = Result(learner, data, delay, ROUNDS, [run.parameters] * 2, np.arange(2), mistakes)
+    line = Line(data, title or learner, delay, (run,), ())
+    return Outcome(line, run, result, float(error(T)) if chosen_by is None else chosen_by)
+
+
+def fall(late, power=0.5, floor=0.0):
+    """Return an error that stays at 1 for `late` rounds and falls then."""
+    return lambda rounds: np.minimum(1.0, np.maximum((late / np.asarray(rounds, dtype=float)) ** power, floor))
+
+
+def experiment(late, power=0.5, reference=0.5, data=("digits", "usps")):
+    """Return an experiment in which learners begin to fall after `late(delay)` rounds."""
+    references = [outcome(d, name, "1", fall(10, reference)) for d in data for name in ("banditron", "soba")]
+    learners = ("delaytron", "adaptive_delaytron")
+    own = [
+        outcome(d, name, delay, fall(late(int(delay)), power)) for d in data for name in learners for delay in DELAYS
+    ]
+    return references + own
+
+
+def verdicts(found):
+    return {claim.key: claim.verdict for claim in claims(found)}
+
+
+def test_everything_holds_where_delay_costs_a_few_rounds():
+    found = experiment(lambda delay: 10 * (1 + delay / 100_000))
+    assert verdicts(found) == dict.fromkeys("abcde", "holds")
+
+
+def test_late_learners_fall_alike_but_end_higher():
+    found = experiment(lambda delay: 10 + 10 * delay)
+    assert verdicts(found) == {"a": "holds", "b": "does not hold", "c": "holds", "d": "holds", "e": "does not hold"}
+
+
+def test_flat_learners_are_told_from_steep_ones():
+    flat = next(claim for claim in claims(experiment(lambda _: 10, power=0.1)) if claim.key == "a")
+    assert flat.verdict == "does not hold"
+    assert flat.table.rows[0][2] == pytest.approx(-0.1)
+    assert flat.table.rows[0][-1] == pytest.approx(-0.5)
+    assert "so in 0 of 12 cases" in flat.reason
+    assert "delaytron on digits (100, 1000, 5000), usps (100, 1000, 5000)" in flat.reason
+
+
+def test_half_of_the_cases_are_partly():
+    late = experiment(lambda delay: 10 if delay <= 1000 else 10_000)
+    assert verdicts(late)["b"] == "partly"
+
+
+def test_fewer_rounds_with_more_delay_speak_against_the_claim():
+    claim = next(claim for claim in claims(experiment(lambda delay: 6000 - delay)) if claim.key == "d")
+    assert claim.verdict == "does not hold"
+    needed = claim.table.rows[0][2:]
+    target = 1.1 * (5999 / T) ** 0.5
+    for delay, rounds in zip(DELAYS, needed, strict=True):
+        first = ROUNDS[((6000 - int(delay)) / target**2 <= ROUNDS).argmax()]
+        assert rounds == first
+
+
+def test_what_was_not_played_is_not_judged():
+    only = [outcome("digits", "delaytron", delay, fall(10)) for delay in DELAYS]
+    assert verdicts(only) == {"a": "not tested", "b": "not tested", "c": "not tested", "d": "holds", "e": "not tested"}
+    assert set(verdicts([outcome("digits", "pab", "1", fall(10))]).values()) == {"not tested"}
+
+
+def test_an_adaptive_learner_that_is_worse_is_named():
+    found = experiment(lambda _: 10)
+    worse = [
+        outcome("digits", "adaptive_delaytron", d, fall(1000), title="adaptive_delaytron, instant") for d in DELAYS
+    ]
+    claim = next(claim for claim in claims(found + worse) if claim.key == "c")
+    assert claim.verdict == "partly"
+    assert "Not so: adaptive_delaytron, instant on digits (1, 100, 1000, 5000)." in claim.reason
+    ratio = next(row for row in claim.table.rows if row[1] == "adaptive_delaytron, instant")[2]
+    assert ratio == pytest.approx(10)
+
+
+class TestContest:
+    def test_the_tuning_chooses_the_learners_and_the_reports_decide(self):
+        found = [
+            outcome("digits", "delaytron", "1", fall(0, floor=0.2), chosen_by=0.3),
+            outcome("digits", "soba", "1", fall(0, floor=0.3), chosen_by=0.2),
+            outcome("digits", "pab", "5000", fall(0, floor=0.1), chosen_by=0.1),
+            outcome("digits", "ova_logistic", "5000", fall(0, floor=0.05), chosen_by=0.2),
+            outcome("digits", "perceptron", "5000", fall(0, floor=0.01), chosen_by=0.0),  # is told the true label
+            outcome("digits", "pab", "100", fall(0, floor=0.02), chosen_by=0.0),  # another delay
+        ]
+        section = contest(found)
+        data, theirs, error, ours, other, ratio, lower = section.table.rows[0]
+        assert (data, theirs, ours, lower) == ("digits", "soba gamma=0.1", "pab gamma=0.1", "ours")
+        assert (error, other) == (Mean(pytest.approx(0.3), pytest.approx(0)), Mean(pytest.approx(0.1), 0))
+        assert ratio == pytest.approx(1 / 3)
+        assert "lower error on 1 of 1 data sets, the paper's, without delay, on 0; on 0 " in section.text
+
+    def test_where_we_lose_it_says_so(self):
+        found = [outcome("usps", "soba", "1", fall(0, floor=0.1)), outcome("usps", "pab", "5000", fall(0, floor=0.2))]
+        assert contest(found).table.rows[0][-1] == "the paper's"
+        assert "on 0 of 1 data sets, the paper's, without delay, on 1; on 0 " in contest(found).text
+
+    def test_nobody_wins_within_the_interval(self):
+        found = [
+            outcome("usps", "soba", "1", fall(0, floor=0.1), spread=0.2),
+            outcome("usps", "pab", "5000", fall(0, floor=0.11)),
+        ]
+        assert contest(found).table.rows[0][-1] == "neither"
+
+    def test_without_delays_there_is_none(self):
+        assert contest([outcome("usps", "soba", "1", fall(10))]) is None
+        assert contest([outcome("usps", "pab", "5000", fall(10))]) is None
