@@ -5,7 +5,7 @@ PIP := $(BIN)/uv pip
 COMPILE := $(PIP) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 DELAYTRON := $(BIN)/delaytron
 
-.PHONY: setup features demo test coverage bench lock clean
+.PHONY: setup features extras demo test coverage bench lock clean
 
 setup: .venv/ready
 
@@ -16,23 +16,30 @@ setup: .venv/ready
 	$(PIP) install --quiet --python $(BIN)/python --no-deps --editable .
 	touch $@
 
-# PyTorch turns images into features (`delaytron datasets build`); CI has it, so that no test is skipped there.
+# PyTorch turns images into features (`delaytron datasets build`). CI has it and the extras, so that no test is skipped.
 features: .venv/features
 
 .venv/features: .venv/ready
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check torch==2.13.0
 	touch $@
 
+# Dask, Ray and a browser, for the tests of clusters and of the report.
+extras: .venv/extras
+
+.venv/extras: .venv/ready requirements/extras.txt
+	$(PIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/extras.txt
+	command -v chromium || (apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core)
+	touch $@
+
 .venv/bench: .venv/ready requirements/bench.txt
 	$(PIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/bench.txt
 	touch $@
 
-# A small version of the paper's experiment: three learners, delays up to 1, 100, 1000 and 5000, ten runs each.
+# A small version of the paper's experiments, with its report: results/demo/report.html.
 demo: .venv/ready
-	$(DELAYTRON) run banditron delaytron adaptive_delaytron --data synsep --delay 1,100,1000,5000 \
-	    --gamma 0.03 --rounds 1000000 --runs 10 --output results/demo
+	$(DELAYTRON) reproduce --quick --output results/demo
 
-test: .venv/ready $(if $(CI),.venv/features)
+test: .venv/ready $(if $(CI),.venv/features .venv/extras)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -49,6 +56,7 @@ bench: .venv/bench
 lock: .venv/ready
 	$(COMPILE) --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --group dev --group bench pyproject.toml -o requirements/bench.txt
+	$(COMPILE) --group dev --group extras pyproject.toml -o requirements/extras.txt
 
 clean:
 	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage results

@@ -375,7 +375,7 @@ class TestCommand:
         [
             (["--only", "usps"], "a data set of the experiment must be one of digits, synsep; got 'usps'"),
             (["--scale", "0"], "scale must be in (0, 1], got 0.0"),
-            (["--backend", "fog"], "backend must be one of threads, processes; got 'fog'"),
+            (["--backend", "fog"], "backend must be one of threads, processes, dask, ray; got 'fog'"),
             (["--workers", "0"], "workers must be a whole number of at least 1, got 0"),
         ],
     )

@@ -53,7 +53,7 @@ LAYERS = [
     {"comparisons"},
     {"compare"},
     {"", "tables"},
-    {"experiments", "experiments.runs"},
+    {"experiments", "experiments.runs", "experiments.clusters"},
     {"experiments.spec", "experiments.store", "experiments.workers"},
     {"experiments.summary"},
     {"experiments.execute", "experiments.charts"},

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
@@ -14,8 +15,11 @@ from delaytron.durable import replace_file
 from delaytron.tables import Row, new_table, with_margin
 
 if TYPE_CHECKING:
+    from delaytron.experiments.findings import Report
     from delaytron.experiments.spec import Spec
     from delaytron.experiments.summary import Outcome
+
+MOST_LINES = 100  # that anybody reads on a screen
 
 EXAMPLES = """
 Examples
@@ -36,8 +40,11 @@ Output = Annotated[Path, typer.Option(metavar="DIR", help="Keep results here; wh
 Quick = Annotated[bool, typer.Option("--quick", help="A small version, on data that need no download.")]
 Only = Annotated[list[str], typer.Option(metavar="DATASET", help="Only these data sets: A,B. Repeatable.")]
 Scale = Annotated[float, typer.Option(help="A share of the rounds, in (0, 1].")]
-Backend = Annotated[str, typer.Option(help="threads, or processes.")]
+Backend = Annotated[str, typer.Option(help="threads, processes, dask or ray.")]
 Workers = Annotated[int | None, typer.Option(help="How many of them.", show_default="all cores")]
+Address = Annotated[
+    str | None, typer.Option(help="Of a Dask scheduler or Ray cluster; a local one is started without.")
+]
 
 
 def experiment(
@@ -47,6 +54,7 @@ def experiment(
     scale: Scale = 1.0,
     backend: Backend = "threads",
     workers: Workers = None,
+    address: Address = None,
     json: options.Json = False,
 ) -> None:
     """Play an experiment, or what is missing of it, and sum it up.
@@ -57,7 +65,8 @@ def experiment(
     """
     from delaytron.experiments.spec import read_spec  # noqa: PLC0415 - other commands need none of it
 
-    _play(read_spec(file), file.read_bytes(), output, options.split_names(only), scale, backend, workers, json)
+    spec = read_spec(file).only(options.split_names(only)).scaled(scale)
+    _play(spec, file.read_bytes(), output, (backend, workers, address), json)
 
 
 def reproduce(
@@ -67,6 +76,7 @@ def reproduce(
     scale: Scale = 1.0,
     backend: Backend = "threads",
     workers: Workers = None,
+    address: Address = None,
     json: options.Json = False,
 ) -> None:
     """Play the paper's experiments, or what is missing of them, and sum them up.
@@ -78,37 +88,47 @@ def reproduce(
     from delaytron.experiments.spec import built_in  # noqa: PLC0415 - other commands need none of it
 
     spec, content = built_in("quick" if quick else "paper")
-    _play(spec, content, output, options.split_names(only), scale, backend, workers, json)
+    _play(spec.only(options.split_names(only)).scaled(scale), content, output, (backend, workers, address), json)
 
 
-def _play(
-    spec: "Spec",
-    content: bytes,
-    output: Path,
-    only: list[str],
-    scale: float,
-    backend: str,
-    workers: int | None,
-    json: bool,
-) -> None:
+def _play(spec: "Spec", content: bytes, output: Path, workers: tuple[str, int | None, str | None], json: bool) -> None:
+    from delaytron.experiments.conclude import conclude  # noqa: PLC0415 - other commands need none of it
     from delaytron.experiments.execute import Watch, execute  # noqa: PLC0415
-    from delaytron.experiments.figures import draw_figures  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
     from delaytron.experiments.summary import missing_rounds, outcomes  # noqa: PLC0415
     from delaytron.experiments.workers import Workers  # noqa: PLC0415
 
-    crew = Workers(backend, workers).checked
-    lines = (spec.only(only) if only else spec).scaled(scale).lines()
-    store = Store(output)
+    crew = Workers(*workers).checked
+    lines, store = spec.lines(), Store(output)
     replace_file(output / "spec.toml", content)
     with telling_bar(sum(missing_rounds(line, store) for line in lines), "rounds", "compiling") as told:
-        execute(lines, store, crew, Watch(*told))
+        try:
+            execute(lines, store, crew, Watch(*told))
+        except KeyboardInterrupt:
+            typer.echo(f"what was played is kept in {output}; the same command goes on there", err=True)
+            raise
     found = outcomes(lines, store)
-    show([_row(one) for one in found], _table(found), json)
-    if not json:
-        with busy("drawing figures"):
-            n_files = len(draw_figures(found, store, output / "figures"))
-        typer.echo(f"wrote {n_files} pictures to {output / 'figures'}")
+    with busy("drawing figures"):
+        report = conclude(spec, found, store, output)
+    show([_row(one) for one in found], _summary(found, report), json)
+    typer.echo(f"wrote {output / 'report.html'}, report.md, results.csv and figures", err=json)
+
+
+def _summary(found: "list[Outcome]", report: "Report") -> Group:
+    """Return the errors, or if these are too many to look at what they mean, and the verdicts."""
+    table = _table(found) if len(found) <= MOST_LINES else _short_table(report)
+    return Group(table, *(f"({claim.key}) {claim.verdict}: {claim.statement}" for claim in report.claims))
+
+
+def _short_table(report: "Report") -> Table:
+    """Return the first table of the report: who wins."""
+    from delaytron.experiments.findings import shown  # noqa: PLC0415
+
+    first = report.sections[0].table
+    table = new_table(*first.columns)
+    for row in first.rows:
+        table.add_row(*(escape(shown(cell)) for cell in row))
+    return table
 
 
 def _row(outcome: "Outcome") -> Row:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from time import perf_counter
 from typing import NamedTuple
@@ -12,10 +13,12 @@ import numpy as np
 
 from delaytron.batches import Progress
 from delaytron.datasets import Dataset, load
-from delaytron.experiments.runs import Line, Run
+from delaytron.delays import Delay, as_delay
+from delaytron.errors import InvalidInput
+from delaytron.experiments.runs import Line, Run, delays_digest, file_digest
 from delaytron.experiments.store import Spent, Store
 from delaytron.experiments.summary import missing_runs
-from delaytron.experiments.workers import THREADS, Workers, spread
+from delaytron.experiments.workers import THREADS, Crew, Workers, hired
 from delaytron.matrices import as_kind
 from delaytron.records import Ints
 from delaytron.simulate import simulate_settings
@@ -51,12 +54,15 @@ def execute(lines: Iterable[Line], store: Store, workers: Workers = THREADS, wat
     """
     wanted = list(lines)
     workers = workers.checked
-    while jobs := missing_jobs(wanted, store):
-        for job, played in _play_all(jobs, workers, watch):
-            for run, mistakes in zip(job, played.mistakes, strict=True):
-                store.write(run, mistakes)
-            names = tuple(run.key for run in job)
-            store.note(Spent(names, round(played.seconds, 3), workers.side_by_side, played.memory))
+    if not missing_jobs(wanted, store):
+        return  # a cluster may be gone by now
+    with hired(workers) as crew:
+        while jobs := missing_jobs(wanted, store):
+            for job, played in _play_all(jobs, workers, crew, watch):
+                for run, mistakes in zip(job, played.mistakes, strict=True):
+                    store.write(run, mistakes)
+                names = tuple(run.key for run in job)
+                store.note(Spent(names, round(played.seconds, 3), crew.side_by_side, played.memory))
 
 
 def missing_jobs(lines: Iterable[Line], store: Store) -> list[Job]:
@@ -75,14 +81,14 @@ def _cut(group: list[Run]) -> Iterator[Job]:
         yield tuple(group[first : first + most])
 
 
-def _play_all(jobs: list[Job], workers: Workers, watch: Watch) -> Iterator[tuple[Job, Played]]:
+def _play_all(jobs: list[Job], workers: Workers, crew: Crew, watch: Watch) -> Iterator[tuple[Job, Played]]:
     """Play one job at a time, its runs on all threads; or several, each on one thread of a worker."""
     if workers.backend == "threads":
         for job in jobs:
             watch.announce(_describe(job))
             yield job, play(job, workers.number, watch.advance)
         return
-    for job, played in spread(play, jobs, workers):
+    for job, played in crew.spread(play, jobs):
         yield job, played
         watch.announce(_describe(job))
         if watch.advance is not None:
@@ -101,7 +107,7 @@ def play(job: Job, n_jobs: int | None = 1, progress: Progress | None = None) -> 
         first.learner,
         _load(msgspec.json.encode(first.data)),
         [run.parameters for run in job],
-        delay=first.delay,
+        delay=_delay(first),
         rounds=first.rounds,
         runs=first.runs,
         seed=first.seed,
@@ -114,12 +120,21 @@ def play(job: Job, n_jobs: int | None = 1, progress: Progress | None = None) -> 
     return Played(mistakes, perf_counter() - start, getrusage(RUSAGE_SELF).ru_maxrss * 1024)
 
 
+def _delay(run: Run) -> Delay:
+    delay = as_delay(run.delay)
+    if delays_digest(delay) != run.recorded:
+        raise InvalidInput(f"{run.delay} is not what it was when the experiment began, or not the same on a worker")
+    return delay
+
+
 @lru_cache(maxsize=1)
 def _load(described: bytes) -> Dataset:
     """Load a data set; jobs come ordered by it, so that the last one is often the next one."""
     options = msgspec.json.decode(described)
-    options.pop("sha256", None)
-    return quickest(load(options.pop("name"), **options))
+    name, digest = options.pop("name"), options.pop("sha256", None)
+    if digest is not None and file_digest(Path(name)) != digest:
+        raise InvalidInput(f"{name} is not the file that it was when the experiment began, or not the same on a worker")
+    return quickest(load(name, **options))
 
 
 def quickest(data: Dataset) -> Dataset:

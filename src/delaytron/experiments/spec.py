@@ -89,11 +89,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return Line(data["name"], _title(entry), delay, reported, tuning, choice("report", own["report"], REPORTS))
 
     def only(self, names: list[str]) -> "Spec":
-        """Return the same with fewer data sets."""
+        """Return the same with these data sets only; with all if none is named."""
         known = [_name(data) for data in self.data]
         for name in names:
             choice("a data set of the experiment", name, known)
-        return msgspec.structs.replace(self, data=[data for data in self.data if _name(data) in names])
+        return msgspec.structs.replace(self, data=[d for d in self.data if not names or _name(d) in names])
 
     def scaled(self, share: float) -> "Spec":
         """Return the same with a share of the rounds."""

@@ -1,0 +1,186 @@
+"""Tasks on a Dask or a Ray cluster: that of the user, or a local one that is there only meanwhile.
+
+Both are used by their own futures and not by joblib: joblib 1.6 waits without end for a task that Dask has given up,
+and its backend for Ray returns nothing before everything is done. Every worker reads the data itself: files, and the
+folder that `DELAYTRON_DATA` names, must be there under the same path.
+"""
+
+import logging
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from threading import Thread
+from traceback import format_exc
+from typing import Any, NamedTuple
+
+import delaytron
+from delaytron.errors import InvalidInput
+
+TRIES = 3  # of a task whose worker died
+ANSWER = 20.0  # seconds to connect; where another service answers, Dask and Ray would try for minutes
+LOOK = 20.0  # seconds after which to look if there still is a cluster
+EMPTY = 300.0  # seconds that a cluster may be without workers, as machines take a while to come up
+DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for the process that stops all others
+
+Call = Callable[[], Any]
+
+
+class Cluster(NamedTuple):
+    """A connection: how many tasks are done at a time by now, and the way to have one done."""
+
+    kind: str
+    size: Callable[[], int]
+    submit: Callable[[Call], "Future[Any]"]
+
+
+def spread_on(
+    cluster: Cluster, at_most: int | None, work: Callable[[Any], Any], tasks: Iterable[Any]
+) -> Iterator[tuple[Any, Any]]:
+    """Yield every task with what came of it, as soon as it is there; at most so many are handed out at a time."""
+    calls = ((task, partial(_answer, delaytron.__version__, work, task)) for task in tasks)
+    waiting = {cluster.submit(call): task for task, call in islice(calls, at_most)}
+    while waiting:
+        for future in _first_done(cluster, waiting):
+            task = waiting.pop(future)
+            waiting |= {cluster.submit(call): other for other, call in islice(calls, 1)}
+            yield task, _result(cluster, future)
+
+
+def _answer(version: str, work: Callable[[Any], Any], task: Any) -> Any:
+    """Do a task there; its errors come back as values, so that whatever else a future raises is due to the cluster."""
+    if version != delaytron.__version__:
+        return InvalidInput(f"a worker has delaytron {delaytron.__version__}, here it is {version}; install the same")
+    try:
+        return work(task)
+    except Exception as problem:
+        problem.add_note(format_exc())
+        return problem
+
+
+def _first_done(cluster: Cluster, waiting: Iterable["Future[Any]"]) -> set["Future[Any]"]:
+    """Wait, but not for a cluster that is gone: Dask and Ray would wait for new workers without end."""
+    empty = 0.0
+    while not (done := wait(waiting, LOOK, FIRST_COMPLETED).done):
+        with _blaming(cluster):
+            empty = 0.0 if cluster.size() else empty + LOOK
+            if empty >= EMPTY:
+                raise TimeoutError(f"no workers for {EMPTY:.0f} s")
+    return done
+
+
+def _result(cluster: Cluster, future: "Future[Any]") -> Any:
+    with _blaming(cluster):
+        answer = future.result()
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+@contextmanager
+def _blaming(cluster: Cluster) -> Iterator[None]:
+    try:
+        yield
+    except Exception as problem:
+        raise InvalidInput(f"{cluster.kind} failed: {_told(problem)}; what was played is kept, run it again") from None
+
+
+def _told(problem: Exception) -> str:
+    """Return two sentences at most, in one line; what follows are traces and addresses to read more."""
+    said = str(getattr(problem, "cause", problem)).partition("\ntraceback:")[0] or type(problem).__name__
+    return ". ".join(re.split(r"\.(?: (?=[A-Z])|$)", " ".join(said.split()))[:2])
+
+
+@contextmanager
+def dask_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
+    """Connect to a Dask scheduler; without an address, to one that is started with so many processes."""
+    distributed = _package("distributed", "dask")
+    with ExitStack() as stack:
+        if address is None:
+            processes = {"processes": True, "n_workers": number, "threads_per_worker": 1, "memory_limit": 0}
+            apart = {"dashboard_address": "127.0.0.1:0", "preload": DEAF, "silence_logs": logging.ERROR}
+            address = str(stack.enter_context(distributed.LocalCluster(**processes, **apart)).scheduler_address)
+        connect = partial(distributed.Client, address, timeout=ANSWER, set_as_default=False)
+        client = stack.enter_context(_connected("Dask", address, connect))
+        yield Cluster("Dask", lambda: sum(client.nthreads().values()), client.get_executor(pure=False).submit)
+
+
+@contextmanager
+def ray_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
+    """Connect to a Ray cluster; without an address, to one that is started with so many CPUs.
+
+    A process has but one connection: if there is one already, it is used and left open.
+    """
+    ray = _package("ray", "ray")
+    theirs = ray.is_initialized()
+    with redirect_stdout(sys.stderr):  # Ray tells of dead workers on stdout, which is for the results
+        if not theirs:
+            _start_ray(ray, number, address)
+        try:
+            remote = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_call)
+            yield Cluster(
+                "Ray", lambda: int(ray.cluster_resources().get("CPU", 0)), lambda call: remote.remote(call).future()
+            )
+        finally:
+            if not theirs:
+                ray.shutdown()
+
+
+def _start_ray(ray: Any, number: int | None, address: str | None) -> None:
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address is None:
+        ray.init("local", num_cpus=number, include_dashboard=False, object_store_memory=10**8, **quiet)
+    else:
+        _connected("Ray", address, partial(ray.init, address, **quiet))
+
+
+def _call(call: Call) -> Any:
+    return call()
+
+
+def _package(name: str, extra: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InvalidInput(f"backend {extra!r} needs the package {name}: pip install 'delaytron[{extra}]'") from None
+
+
+def _connected(kind: str, address: str, connect: Callable[[], Any]) -> Any:
+    try:
+        if address != "auto":  # Ray's word for the one on this machine
+            _knock(address)
+        return _within(ANSWER, connect)
+    except Exception as problem:
+        raise InvalidInput(f"there is no {kind} cluster at {address!r}: {_told(problem)}") from None
+
+
+def _knock(address: str) -> None:
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not (host and port.isdecimal() and int(port) < 2**16):
+        raise ValueError("the address must be host:port")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER / 4).close()
+    except OSError as problem:
+        raise ValueError(problem.strerror or problem) from None
+
+
+def _within(seconds: float, connect: Callable[[], Any]) -> Any:
+    """Connect in a thread that can be left behind."""
+    outcome: Future[Any] = Future()
+
+    def attempt() -> None:
+        try:
+            outcome.set_result(connect())
+        except BaseException as problem:
+            outcome.set_exception(problem)
+
+    Thread(target=attempt, daemon=True).start()
+    try:
+        return outcome.result(seconds)
+    except TimeoutError:
+        raise TimeoutError(f"no answer within {seconds:.0f} s") from None
