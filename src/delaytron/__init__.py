@@ -1,6 +1,6 @@
 """Learn to choose among K labels when the only answer is "right" or "wrong", late, out of order, or never."""
 
-from delaytron import datasets, delays
+from delaytron import datasets, delays, theory
 from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, UnknownDecision
 from delaytron.learners import (
     LEARNERS,
@@ -63,4 +63,5 @@ __all__ = [
     "load",
     "replay",
     "simulate",
+    "theory",
 ]

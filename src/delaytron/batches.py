@@ -11,7 +11,7 @@ from delaytron.checks import whole
 from delaytron.datasets import Dataset, FileStream
 from delaytron.learners import Learner
 from delaytron.learners.base import new_scratch
-from delaytron.records import Ints, Span
+from delaytron.records import Array, Ints, Span
 from delaytron.windows import Window, windows
 from delaytron.worlds import (
     BYTES_PER_LIVELY_ROUND,
@@ -53,8 +53,8 @@ class Plan:
         return AHEAD if large and self.setting.n_rounds > self.data.n_rows else 0
 
 
-def play_all(plan: Plan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> Ints:
-    """Play all jobs; return the mistakes of each in the order of the jobs."""
+def play_all(plan: Plan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> tuple[Ints, Array]:
+    """Play all jobs; return the mistakes and the losses of each in the order of the jobs."""
     from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
 
     threads = cpu_count() if n_jobs in (None, -1) else whole("n_jobs", n_jobs, at_least=1)
@@ -63,7 +63,9 @@ def play_all(plan: Plan, learners: list[Learner], jobs: list[Job], n_jobs: int |
     batches = [batch for group in _groups(learners, jobs) for batch in _batches(plan, learners, group, threads)]
     played = Parallel(threads, require="sharedmem")(delayed(_play)(plan, learners, batch) for batch in batches)
     place = {job: i for i, job in enumerate(job for batch in batches for job in batch)}
-    return np.asarray(np.concatenate(played)[[place[job] for job in jobs]])
+    order = [place[job] for job in jobs]
+    mistakes, losses = (np.concatenate(parts)[order] for parts in zip(*played, strict=True))
+    return mistakes, losses
 
 
 def _groups(learners: list[Learner], jobs: list[Job]) -> list[list[Job]]:
@@ -91,8 +93,8 @@ def _batches(plan: Plan, learners: list[Learner], jobs: list[Job], threads: int)
     yield batch
 
 
-def _play(plan: Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
-    """Play one batch; return the mistakes of every run at every checkpoint, of played and of greedy labels."""
+def _play(plan: Plan, learners: list[Learner], jobs: list[Job]) -> tuple[Ints, Array]:
+    """Play one batch; return mistakes and losses (see `Log`) of every run at every checkpoint."""
     pattern = learners[jobs[0][1]]
     rule, scratch = pattern.rule, new_scratch(plan.data.n_classes)
     runs = sorted({run for run, _ in jobs})
@@ -100,17 +102,18 @@ def _play(plan: Plan, learners: list[Learner], jobs: list[Job]) -> Ints:
     world_of = np.searchsorted(runs, [run for run, _ in jobs])
     params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
     size = pattern.size(plan.data.sparse)._replace(n_open=most_busy(worlds) if rule.pools else 1)
-    log, states = empty_log(len(jobs), longest, len(rule.extras)), rule.init(params, size)
+    log, states = empty_log(len(jobs), longest, len(rule.extras), plan.setting.losses), rule.init(params, size)
     noted, stops = [], checkpoints(plan.setting.n_rounds, plan.setting.n_checkpoints).tolist()
     for window in windows(plan.data, worlds, longest):
         for begin, end in _spans(window, stops):
             span = Span(begin, end, plan.ahead)
             rule.play(window.stream, worlds, world_of, log, states, params, scratch, (0, 0), span)
             if end in stops:
-                noted.append(log.mistakes.copy())
+                noted.append((log.mistakes.copy(), log.losses.copy()))
             if plan.progress is not None:
                 plan.progress((end - begin) * len(jobs))
-    return np.stack(noted, axis=1)
+    mistakes, losses = (np.stack(parts, axis=1) for parts in zip(*noted, strict=True))
+    return mistakes, losses
 
 
 def _spans(window: Window, stops: list[int]) -> Iterator[tuple[int, int]]:

@@ -93,7 +93,8 @@ class Span(NamedTuple):
 class Log(NamedTuple):
     """The columns of the open rounds, a ring whose length is a power of two, and the mistakes so far.
 
-    `mistakes` counts the played labels that were wrong and, second, the greedy ones.
+    `mistakes` counts the played labels that were wrong and, second, the greedy ones. `losses` sums up the hinge of the
+    scores and, second, the part of it from rounds whose greedy label was wrong; it is empty where nobody asks.
     """
 
     greedy: Labels
@@ -101,6 +102,7 @@ class Log(NamedTuple):
     prob: Array
     extra: Array
     mistakes: Ints
+    losses: Array
 
 
 class Run(NamedTuple):

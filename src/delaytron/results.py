@@ -12,6 +12,8 @@ from delaytron.records import Array, Ints
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from delaytron.worlds import Setting
+
 
 class Mean(NamedTuple):
     """A mean over runs and the half width of its 95 % interval (NaN for a single run)."""
@@ -50,6 +52,10 @@ class Result:
         The number of each run: runs of the same number share rows, delays and draws.
     mistakes : (runs, checkpoints, 2) array
         Wrong labels so far: the played ones, and the greedy ones.
+    losses : (runs, checkpoints, 2) array, optional
+        Losses of the scores so far: the hinge, and the hinge where the greedy label is wrong.
+    setting : Setting, optional
+        What rows and delays can be drawn from again.
     """
 
     learner: str
@@ -59,6 +65,8 @@ class Result:
     parameters: list[dict[str, Any]]
     run: Ints
     mistakes: Ints
+    losses: Array | None = None
+    setting: "Setting | None" = None
 
     @property
     def error_rate(self) -> Array:
@@ -91,7 +99,7 @@ class Result:
         for setting in settings:
             rows = [i for i, other in enumerate(self.parameters) if other == setting]
             part = replace(self, parameters=[setting] * len(rows), run=self.run[rows], mistakes=self.mistakes[rows])
-            yield setting, part
+            yield setting, part if self.losses is None else replace(part, losses=self.losses[rows])
 
     def best(self) -> "Result":
         """Return the runs of the parameter setting with the lowest mean final error."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from delaytron.batches import Plan, Progress, play_all
-from delaytron.checks import choice, whole
+from delaytron.checks import choice, flag, whole
 from delaytron.datasets import Dataset, FileStream, as_dataset
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
@@ -28,6 +28,7 @@ def simulate(
     sampling: str = "replacement",
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    regret: bool = False,
     **parameters: Any,
 ) -> Result:
     """Play `runs` runs of a learner for every combination of its list-valued parameters.
@@ -50,6 +51,8 @@ def simulate(
         Threads; all cores by default, and by -1.
     progress : callable, optional
         Called with the number of rounds just played, by the thread that played them.
+    regret : bool
+        Also note the hinge losses of the scores, for `theory.regret`.
     **parameters
         Of the learner; a list gives one set of runs per entry.
 
@@ -62,7 +65,7 @@ def simulate(
     True
     """
     settings = [parameters] if isinstance(learner, Learner) else grid(learner_class(learner), parameters)
-    options: dict[str, Any] = {"rounds": rounds, "runs": runs, "seed": seed, "sampling": sampling}
+    options: dict[str, Any] = {"rounds": rounds, "runs": runs, "seed": seed, "sampling": sampling, "regret": regret}
     return simulate_settings(learner, data, settings, delay=delay, n_jobs=n_jobs, progress=progress, **options)
 
 
@@ -79,17 +82,22 @@ def simulate_settings(
     n_jobs: int | None = None,
     progress: Progress | None = None,
     n_checkpoints: int = CHECKPOINTS,
+    regret: bool = False,
 ) -> Result:
     """Play `runs` runs of a learner for each of these settings, each a dict of parameters; else like `simulate`."""
     dataset = data if isinstance(data, FileStream) else as_dataset(data)
     learners = _learners(learner, dataset, settings)
     n_rounds = _n_rounds(dataset, rounds)
     choice("sampling", sampling, ("replacement", "epochs"))
-    first_seed = whole("seed", seed, at_least=0)
-    setting = Setting(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints)
+    first_seed, losses = whole("seed", seed, at_least=0), flag("regret", regret)
+    setting = Setting(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints, losses)
+    if losses and not all(learner.rule.is_linear for learner in learners):
+        raise InvalidInput(
+            f"regret is measured where scores are linear in the row; those of {learners[0].name} are not"
+        )
     plan = Plan(dataset, setting, progress)
     jobs = [(run, entry) for run in range(whole("runs", runs, at_least=1)) for entry in range(len(settings))]
-    mistakes = play_all(plan, learners, jobs, n_jobs)
+    mistakes, noted = play_all(plan, learners, jobs, n_jobs)
     order = sorted(range(len(jobs)), key=lambda j: (jobs[j][1], jobs[j][0]))
     return Result(
         learner=learners[0].name,
@@ -99,6 +107,8 @@ def simulate_settings(
         parameters=[settings[jobs[j][1]] for j in order],
         run=np.array([jobs[j][0] for j in order]),
         mistakes=mistakes[order],
+        losses=noted[order] if losses else None,
+        setting=setting,
     )
 
 

@@ -28,6 +28,7 @@ class Setting(NamedTuple):
     seed: int
     sampling: str
     n_checkpoints: int = CHECKPOINTS
+    losses: bool = False
 
 
 def make_worlds(runs: Sequence[int], setting: Setting, life: Life) -> tuple[Worlds, int]:
@@ -105,12 +106,13 @@ def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Genera
     return np.concatenate(passes)[:n_rounds].astype(np.uint32)
 
 
-def empty_log(n_runs: int, longest: int, n_extras: int) -> Log:
+def empty_log(n_runs: int, longest: int, n_extras: int, losses: bool = False) -> Log:
     """Return columns for the open rounds of every run: a ring that outlasts the longest delay."""
     length = 1 << max(0, longest - 1).bit_length()
     columns = np.zeros((2, n_runs, length), np.int32)
     extra = np.zeros((n_runs, length, n_extras))
-    return Log(columns[0], columns[1], np.zeros((n_runs, length)), extra, np.zeros((n_runs, 2), np.int64))
+    counts, sums = np.zeros((n_runs, 2), np.int64), np.zeros((n_runs, 2 * losses))
+    return Log(columns[0], columns[1], np.zeros((n_runs, length)), extra, counts, sums)
 
 
 def checkpoints(n_rounds: int, most: int = CHECKPOINTS) -> Ints:

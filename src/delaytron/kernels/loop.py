@@ -7,6 +7,7 @@ A learner fills the slots. The simulator runs `play` over many rounds and runs; 
 from typing import Any
 
 from delaytron._jit import kernel, slot
+from delaytron.kernels.explore import rival_of
 from delaytron.kernels.linear import prefetch_row, row_of, score
 from delaytron.records import Array, Ints, Log, Play, Row, Span, Stream, Worlds
 
@@ -16,6 +17,7 @@ revise: Any = slot()  # (state, params, past): the answer that was counted as wr
 revises: Any = slot()  # whether that is more than a step with "right", True or False
 tick: Any = slot()  # (state, params, round, outstanding): once a round, before its updates
 covers: Any = slot()  # (label, extra, y) -> whether what was played is right
+scale: Any = slot()  # (state, params) -> by what the scores are multiplied to be those of the weights
 told: Any = slot()  # (right, y) -> what the feedback tells: right or wrong, or the true label
 state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
@@ -80,6 +82,18 @@ def play_block(
         log.greedy[c], log.label[c], log.prob[c] = pick(state, params, x, world.draws[t], scratch, log.extra[c])
         log.mistakes[0] += not covers(log.label[c], log.extra[c], y)
         log.mistakes[1] += log.greedy[c] != y
+        if log.losses.size:
+            add_losses(scratch, scale(state, params), y, log.greedy[c] != y, log.losses)
+
+
+@kernel
+def add_losses(scratch: tuple[Array, Array], factor: float, y: int, wrong: bool, losses: Array) -> None:
+    """Add the hinge of the scores by which the round was decided."""
+    scores, p = scratch
+    hinge = max(0.0, 1.0 - factor * (scores[y] - scores[rival_of(scores, p.size, y)]))
+    losses[0] += hinge
+    if wrong:
+        losses[1] += hinge
 
 
 @kernel
@@ -161,4 +175,4 @@ def world_at(worlds: Worlds, w: int) -> Worlds:
 @kernel
 def columns_at(log: Log, r: int) -> Log:
     """Return the columns of one run."""
-    return Log(log.greedy[r], log.label[r], log.prob[r], log.extra[r], log.mistakes[r])
+    return Log(log.greedy[r], log.label[r], log.prob[r], log.extra[r], log.mistakes[r], log.losses[r])

@@ -73,6 +73,12 @@ def step(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: A
         add_row(state.W, int(past.extra[RIVAL]), -1.0 / past.prob, past.x.indices, past.x.values)
 
 
+@kernel
+def scale(state: Any, params: Any) -> float:
+    """W_t = eta_t theta_t."""
+    return float(rate(state.clock, params))
+
+
 class HingeDelaytron(Learner):
     r"""Delayed dual averaging on the hinge loss, learning from "right" only, with a step that needs no horizon.
 
@@ -107,7 +113,9 @@ class HingeDelaytron(Learner):
     """
 
     name = "hinge_delaytron"
-    rule = Rule(name, Params, explore_greedily, step, State, init, tick, note=note, extras=("label", "number"))
+    rule = Rule(
+        name, Params, explore_greedily, step, State, init, tick, note=note, extras=("label", "number"), scale=scale
+    )
     averages = False
     grid = {"gamma": GAMMAS, "B": (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)}
 

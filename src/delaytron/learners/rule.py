@@ -9,7 +9,7 @@ import numpy as np
 
 from delaytron._jit import fill, kernel, taker
 from delaytron.kernels import loop
-from delaytron.kernels.explore import note_nothing, pick_one
+from delaytron.kernels.explore import explore_greedily, follow_greedily, note_nothing, pick_one
 from delaytron.kernels.linear import add_row, zero_weights
 from delaytron.records import Array, Play, Size
 
@@ -88,6 +88,12 @@ def banditron_update(W: Array, eta: float, past: Play, correct: bool) -> None:
         add_row(W, past.greedy, -eta, past.x.indices, past.x.values)
 
 
+@kernel
+def as_they_are(state: Any, params: Any) -> float:  # noqa: ARG001
+    """The scores are those of the weights."""
+    return 1.0
+
+
 @dataclass(frozen=True)
 class Rule:
     """What a paper fixes: a state, a policy (how to explore) and a step (what an answer does).
@@ -109,10 +115,16 @@ class Rule:
     revise: Callable[..., None] = hear_late
     pick: Callable[..., tuple[int, int, float]] = pick_one
     covers: Callable[..., bool] = same_label
+    scale: Callable[..., float] = as_they_are
     pools: bool = False  # whether the state needs room for every round that may be open at once
 
     def __deepcopy__(self, memo: Any) -> "Rule":
         return self  # functions only: nothing in it changes
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the scores by which it decides are linear in the row, so that they have a hinge loss."""
+        return self.policy in (explore_greedily, follow_greedily)
 
     @property
     def keeps_clock(self) -> bool:
@@ -145,7 +157,7 @@ class Rule:
         return self._bind("choose", loop.choose)
 
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
-        names = ("policy", "step", "tick", "told", "note", "revise", "pick", "covers")
+        names = ("policy", "step", "tick", "told", "note", "revise", "pick", "covers", "scale")
         slots = {name: getattr(self, name) for name in names}
         if part == "play" and self.revise is hear_late:
             slots["revise"] = no_revision  # the loop then takes the step itself: half the code to compile

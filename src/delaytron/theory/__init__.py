@@ -1,0 +1,83 @@
+"""The theory, computed: the paper's bounds, the repaired ones, and what a run's delays contribute to them.
+
+All bounds take keyword arguments only, and mean the same by the same word: `norm` (of the weights W that the learner is
+held against), `eta`, `n_classes`, `gamma`, `radius`, `n_rounds`, `delay_received`, `total_delay`, `missing`,
+`outstanding`, `max_outstanding`, `loss_bound`, `comparator_loss`, `budget`. `measure` finds those that come of delays.
+
+Examples
+--------
+>>> run = measure([1, 3, 1, 2, 2, 1, 4, 1])
+>>> round(theorem_r1(norm=2, n_classes=3, gamma=0.3, radius=2**0.5, n_rounds=8, outstanding=run.outstanding), 6)
+29.393877
+"""
+
+from delaytron.theory.bounds import case_1, corollary_1, corollary_2, theorem_1, theorem_2, theorem_3, theorem_4
+from delaytron.theory.comparators import best_comparator, comparator_path, exact_comparator, hinge_losses
+from delaytron.theory.mistakes import banditron_mistakes, perceptron_mistakes, played_mistakes
+from delaytron.theory.moments import first_moment, second_moment
+from delaytron.theory.quantities import (
+    Quantities,
+    counting_sum,
+    delay_received,
+    epochs,
+    max_outstanding,
+    measure,
+    missing,
+    outstanding,
+    total_delay,
+    waiting,
+)
+from delaytron.theory.regrets import Regret, comparator_losses, delays_of, regret
+from delaytron.theory.repaired import (
+    corollary_r2,
+    corollary_r3,
+    theorem_r1,
+    theorem_r4,
+    theorem_r5,
+    theorem_r6,
+)
+from delaytron.theory.steps import case_1_eta, theorem_2_eta, theorem_3_eta, theorem_r1_eta, theorem_r4_eta
+
+__all__ = [
+    "Quantities",
+    "Regret",
+    "banditron_mistakes",
+    "best_comparator",
+    "case_1",
+    "case_1_eta",
+    "comparator_losses",
+    "comparator_path",
+    "corollary_1",
+    "corollary_2",
+    "corollary_r2",
+    "corollary_r3",
+    "counting_sum",
+    "delay_received",
+    "delays_of",
+    "epochs",
+    "exact_comparator",
+    "first_moment",
+    "hinge_losses",
+    "max_outstanding",
+    "measure",
+    "missing",
+    "outstanding",
+    "perceptron_mistakes",
+    "played_mistakes",
+    "regret",
+    "second_moment",
+    "theorem_1",
+    "theorem_2",
+    "theorem_2_eta",
+    "theorem_3",
+    "theorem_3_eta",
+    "theorem_4",
+    "theorem_r1",
+    "theorem_r1_eta",
+    "theorem_r4",
+    "theorem_r4_eta",
+    "theorem_r5",
+    "theorem_r6",
+    "total_delay",
+    "waiting",
+]

@@ -1,0 +1,102 @@
+"""The words that all bounds share: what each may be; and formulas that take numbers or arrays of them."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from delaytron.checks import flag
+from delaytron.errors import InvalidInput
+from delaytron.records import Array
+
+Real = float | Array
+P = ParamSpec("P")
+
+NOT_NEGATIVE = ("at least 0", lambda value: value >= 0)
+POSITIVE = ("above 0", lambda value: value > 0)
+RATE = ("in (0, 1]", lambda value: (value > 0) & (value <= 1))
+CLASSES = ("whole numbers of at least 2", lambda value: (value >= 2) & (value == np.floor(value)))
+ROUNDS = ("whole numbers of at least 1", lambda value: (value >= 1) & (value == np.floor(value)))
+
+ALLOWED: dict[str, tuple[str, Callable[[Array], Any]]] = {
+    "norm": NOT_NEGATIVE,  # ||W||_F, of the weights that the learner is held against
+    "comparator_loss": NOT_NEGATIVE,  # the sum of their hinge losses
+    "loss_bound": NOT_NEGATIVE,  # L, above the hinge loss of every unanswered round
+    "radius": POSITIVE,  # R, above the length of every row
+    "eta": POSITIVE,
+    "budget": POSITIVE,  # B, the norm that an anytime learner is made for
+    "gamma": RATE,
+    "n_classes": CLASSES,  # K
+    "n_rounds": ROUNDS,  # T
+    "delay_received": NOT_NEGATIVE,  # the sum of d_t over the rounds that are answered by round T
+    "total_delay": NOT_NEGATIVE,  # the sum of all d_t
+    "missing": NOT_NEGATIVE,  # |M|, the rounds that are not
+    "outstanding": NOT_NEGATIVE,  # the sum of o_t, of earlier rounds that wait when round t predicts
+    "max_outstanding": NOT_NEGATIVE,  # the largest o_t
+    "greedy_mistakes": NOT_NEGATIVE,
+}
+AMONG_ROUNDS = ("missing", "max_outstanding")
+OPTIONAL = ("eta", "budget")
+FLAGS = ("tight", "repaired", "hinge", "greedy_right")
+
+
+def formula(compute: Callable[P, Any]) -> Callable[P, Any]:
+    """Check what a formula is given, word by word; numbers give a float, arrays broadcast."""
+
+    @wraps(compute)
+    def checked(*args: P.args, **given: P.kwargs) -> Any:
+        for name, value in given.items():
+            if name in FLAGS:
+                given[name] = flag(name, value)
+            elif name in ALLOWED and not (name in OPTIONAL and value is None):
+                given[name] = check(name, value)
+        _check_together(given)
+        with np.errstate(over="ignore"):  # a bound beyond all floats is infinite, which is a fair one
+            found = compute(*args, **given)
+        return float(found) if np.ndim(found) == 0 else found
+
+    return checked
+
+
+def check(name: str, value: Any) -> Array:
+    """Numbers within the range that their name has, as an array of float64 (of no dimension for one number)."""
+    numbers = _as_floats(name, value)
+    text, allows = ALLOWED[name]
+    bad = ~allows(numbers)
+    if bad.any():
+        raise InvalidInput(f"{name} must be {text}, got {numbers[bad].flat[0]:.17g}")
+    return numbers
+
+
+def _as_floats(name: str, value: Any) -> Array:
+    try:
+        given = np.asarray(value)
+        large = given.dtype.kind == "O" and all(type(entry) is int for entry in given.flat)  # beyond 64 bits
+        if given.dtype.kind in "iuf" or large:
+            numbers = np.asarray(given, np.float64)
+            if np.isfinite(numbers).all():
+                return numbers
+    except (ValueError, OverflowError):  # rows of different lengths; beyond all floats
+        pass
+    raise InvalidInput(f"{name} must be a finite number or an array of them, got {_short(value)}")
+
+
+def _short(value: Any) -> str:
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # a whole number too long to print
+        text = "a number too large"
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _check_together(given: dict[str, Any]) -> None:
+    shapes = {name: value.shape for name, value in given.items() if isinstance(value, np.ndarray) and value.ndim}
+    try:
+        np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise InvalidInput(f"arrays must have shapes that broadcast, got {told}") from None
+    for name in AMONG_ROUNDS:
+        if name in given and "n_rounds" in given and np.any(given[name] > given["n_rounds"]):
+            raise InvalidInput(f"{name} must be at most n_rounds, got {np.max(given[name]):.17g}")

@@ -1,0 +1,100 @@
+"""Pictures of studies: measured regret and bounds against rounds, on log-log axes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delaytron.plots import COLOURS, MARKERS, draw_band, save_picture
+from delaytron.records import Array, Ints
+from delaytron.results import mean_of
+from delaytron.theory.table import GATED, GREEDY, HINGE
+
+if TYPE_CHECKING:
+    from delaytron.theory.study import Measured, Study
+
+PANELS = {
+    ("delaytron", GATED): "Delaytron: regret in the gated hinge",
+    ("delaytron", GREEDY): "Delaytron: greedy mistakes",
+    ("hinge_delaytron", HINGE): "Hinge Delaytron: regret in the hinge",
+    ("adaptive_delaytron", GATED): "Adaptive Delaytron with restart: gated hinge",
+}
+NOTE = (
+    "Dashed: the bound. Solid: what was measured in the runs with its step, mean and 95 % interval. Dotted, black: their "
+    "hinge regret, for which the paper states Theorem 1, but for which it is not true. Grey: one mistake a round."
+)
+WIDTH, HEIGHT = 9.6, 7.0  # inches of a study
+MARKS = 9  # on a line: enough to tell it from others on paper
+
+
+def plot_studies(studies: Sequence["Study"], path: str | Path) -> None:
+    """Save a picture: for each study four panels, by learner and loss, every statement in a colour of its own."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
+
+    figure = Figure(figsize=(WIDTH, HEIGHT * len(studies)), layout="constrained")
+    parts = figure.subfigures(len(studies), 1, squeeze=False)[:, 0]
+    for part, study in zip(parts, studies, strict=True):
+        panels = part.subplots(2, 2, sharex=True)
+        for panel, (key, title) in zip(panels.flat, PANELS.items(), strict=True):
+            _draw_panel(panel, study, [one for one in study.measured if _key(one) == key and _is_curve(one)])
+            panel.set_title(title, fontsize=10)
+        for panel in panels[1]:
+            panel.set_xlabel("rounds")
+        part.suptitle(_title(study), fontsize=11)
+        part.supxlabel(fill(NOTE, 125), fontsize=8, x=0.02, ha="left")
+    save_picture(figure, path)
+
+
+def _key(one: "Measured") -> tuple[str, str]:
+    return one.statement.learner, one.statement.loss
+
+
+def _is_curve(one: "Measured") -> bool:
+    return bool(np.isfinite(one.bound).all())
+
+
+def _title(study: "Study") -> str:
+    terms = study.plan.terms
+    runs = f"{terms.runs} runs, gamma = {terms.gamma:g}"
+    return fill(f"{study.plan.data.name}, delay {terms.delay!r}, {runs}", 90)
+
+
+def _draw_panel(panel: Any, study: "Study", found: Sequence["Measured"]) -> None:
+    rounds, notes = study.plan.rounds, []
+    for place, one in enumerate(found):
+        look = {"color": COLOURS[place % len(COLOURS)]}
+        every = max(1, rounds.size // MARKS)
+        marks = {"marker": MARKERS[place % len(MARKERS)], "markersize": 4.5, "markevery": (2 * place, every)}
+        panel.plot(rounds, one.bound, linestyle="--", linewidth=1.4, label=one.statement.name, **look, **marks)
+        if place == 0 or not one.statement.counts_mistakes:  # mistakes are the same with every step
+            notes.append(_draw_measured(panel, rounds, one.values, one.statement.name, look))
+        if one.statement.name == "Theorem 1" and one.stated is not None:
+            panel.plot(rounds, _above_zero(one.stated.mean(axis=0)), linestyle=":", linewidth=1.6, color=COLOURS[-1])
+    if found and found[0].statement.counts_mistakes:
+        panel.plot(rounds, rounds, color="0.6", linewidth=1.0, zorder=0)
+    _dress(panel, [note for note in notes if note])
+
+
+def _draw_measured(panel: Any, rounds: Ints, values: Array, name: str, look: dict[str, Any]) -> str:
+    """Draw the mean and its interval where it is above 0; say how often it is not."""
+    means = [mean_of(column) for column in values.T]
+    mean, margin = np.array([m.value for m in means]), np.nan_to_num([m.margin for m in means])
+    shown = mean > 0
+    low = np.maximum(mean - margin, mean / 10)[shown]  # a log axis has no place for 0
+    draw_band(panel, rounds[shown], mean[shown], low, (mean + margin)[shown], linestyle="-", **look)
+    hidden = int((~shown).sum())
+    return f"{name}: measured not above 0 at {hidden} of {len(means)} points" if hidden else ""
+
+
+def _above_zero(values: Array) -> Array:
+    return np.where(values > 0, values, np.nan)
+
+
+def _dress(panel: Any, notes: Sequence[str]) -> None:
+    panel.set(xscale="log", yscale="log")
+    panel.grid(visible=True, which="major", alpha=0.3)
+    panel.tick_params(labelsize=9)
+    panel.legend(loc="upper left", fontsize=8, frameon=False)
+    panel.text(0.98, 0.03, "\n".join(notes), transform=panel.transAxes, ha="right", va="bottom", fontsize=7.5)

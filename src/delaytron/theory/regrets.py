@@ -1,0 +1,76 @@
+"""Regret of runs against fixed weights: hinge, gated hinge and mistakes."""
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from delaytron.errors import InvalidInput
+from delaytron.records import Array, Ints, Rounds
+from delaytron.rng import stream
+from delaytron.theory.comparators import hinge_losses
+from delaytron.worlds import choose_rows
+
+if TYPE_CHECKING:
+    from delaytron.datasets import Dataset
+    from delaytron.results import Result
+    from delaytron.worlds import Setting
+
+
+class Regret(NamedTuple):
+    r"""What runs lost more than fixed weights W, so far: each (runs, checkpoints).
+
+    .. math::
+        \sum_t \ell_H(W_t) - \ell_H(W), \qquad \sum_t \ell_P(W_t) - \ell_H(W), \qquad
+        \sum_t 1[\hat y_t \ne y_t] - \ell_H(W)
+
+    The gated hinge :math:`\ell_P` is the hinge where the greedy label is wrong, else 0.
+    """
+
+    hinge: Array
+    gated: Array
+    mistakes: Array
+
+
+def regret(result: "Result", data: "Dataset", W: Array) -> Regret:
+    """Return the regret of runs that were simulated with `regret=True`, against fixed weights.
+
+    Examples
+    --------
+    >>> import delaytron as dt
+    >>> data = dt.datasets.load("synsep", n_samples=1000)
+    >>> result = dt.simulate("delaytron", data, runs=2, gamma=0.1, regret=True)
+    >>> lost = regret(result, data, data.certificate)
+    >>> bool((lost.mistakes <= lost.gated).all() and (lost.gated <= lost.hinge).all())
+    True
+    """
+    if result.losses is None:
+        raise InvalidInput("regret needs runs of simulate(..., regret=True); these did not note their losses")
+    theirs = comparator_losses(result, data, W)
+    hinge, gated = result.losses[:, :, 0], result.losses[:, :, 1]
+    return Regret(hinge - theirs, gated - theirs, result.mistakes[:, :, 1] - theirs)
+
+
+def comparator_losses(result: "Result", data: "Dataset", W: Array) -> Array:
+    """Return the hinge loss of fixed weights on the rows of every run, so far: (runs, checkpoints)."""
+    per_row = hinge_losses(W, data)
+    so_far = {run: np.cumsum(per_row[_rows(result, run)])[result.rounds - 1] for run in set(result.run.tolist())}
+    return np.array([so_far[run] for run in result.run.tolist()])
+
+
+def delays_of(result: "Result", run: int) -> Ints:
+    """Return the delays of one run, as they were drawn."""
+    setting = _setting(result)
+    return setting.delay.sample(setting.n_rounds, stream(setting.seed, "delays", run=run))
+
+
+def _setting(result: "Result") -> "Setting":
+    if result.setting is None:
+        raise InvalidInput("rows and delays can be drawn again for results of simulate only")
+    return result.setting
+
+
+def _rows(result: "Result", run: int) -> Rounds:
+    setting = _setting(result)
+    rng = partial(stream, setting.seed, run=run)
+    return choose_rows(setting.n_rows, setting.n_rounds, setting.sampling, rng("rows"))
