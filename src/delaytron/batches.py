@@ -1,6 +1,6 @@
 """Batches: runs played side by side, as many as fit the memory, on all cores."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,7 +11,8 @@ from delaytron.checks import whole
 from delaytron.datasets import Dataset, FileStream
 from delaytron.learners import Learner
 from delaytron.learners.base import new_scratch
-from delaytron.records import Array, Ints, Span
+from delaytron.life import Life
+from delaytron.records import Array, Ints, Span, Worlds
 from delaytron.windows import Window, windows
 from delaytron.worlds import (
     BYTES_PER_LIVELY_ROUND,
@@ -40,6 +41,7 @@ class Plan:
     data: Dataset | FileStream
     setting: Setting
     progress: Progress | None
+    make_worlds: Callable[[Sequence[int], Setting, Life], tuple[Worlds, int]] = make_worlds
 
     @property
     def memory(self) -> int:
@@ -98,7 +100,7 @@ def _play(plan: Plan, learners: list[Learner], jobs: list[Job]) -> tuple[Ints, A
     pattern = learners[jobs[0][1]]
     rule, scratch = pattern.rule, new_scratch(plan.data.n_classes)
     runs = sorted({run for run, _ in jobs})
-    worlds, longest = make_worlds(runs, plan.setting, pattern.life)
+    worlds, longest = plan.make_worlds(runs, plan.setting, pattern.life)
     world_of = np.searchsorted(runs, [run for run, _ in jobs])
     params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
     size = pattern.size(plan.data.sparse)._replace(n_open=most_busy(worlds) if rule.pools else 1)

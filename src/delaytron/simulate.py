@@ -14,7 +14,7 @@ from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.common import COMMON, own_parameters
 from delaytron.results import Result
-from delaytron.worlds import CHECKPOINTS, Setting, checkpoints
+from delaytron.worlds import CHECKPOINTS, Setting, checkpoints, make_worlds
 
 
 def simulate(
@@ -83,8 +83,12 @@ def simulate_settings(
     progress: Progress | None = None,
     n_checkpoints: int = CHECKPOINTS,
     regret: bool = False,
+    worlds: Any = make_worlds,
 ) -> Result:
-    """Play `runs` runs of a learner for each of these settings, each a dict of parameters; else like `simulate`."""
+    """Play `runs` runs of a learner for each of these settings, each a dict of parameters; else like `simulate`.
+
+    `worlds` makes what happens to runs apart from the learner, or knows it from before.
+    """
     dataset = data if isinstance(data, FileStream) else as_dataset(data)
     learners = _learners(learner, dataset, settings)
     n_rounds = _n_rounds(dataset, rounds)
@@ -95,7 +99,7 @@ def simulate_settings(
         raise InvalidInput(
             f"regret is measured where scores are linear in the row; those of {learners[0].name} are not"
         )
-    plan = Plan(dataset, setting, progress)
+    plan = Plan(dataset, setting, progress, worlds)
     jobs = [(run, entry) for run in range(whole("runs", runs, at_least=1)) for entry in range(len(settings))]
     mistakes, noted = play_all(plan, learners, jobs, n_jobs)
     order = sorted(range(len(jobs)), key=lambda j: (jobs[j][1], jobs[j][0]))

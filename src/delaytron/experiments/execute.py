@@ -1,8 +1,8 @@
 """Playing an experiment: what is missing, job by job, each kept as soon as it is there."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from time import perf_counter
@@ -13,18 +13,23 @@ import numpy as np
 
 from delaytron.batches import Progress
 from delaytron.datasets import Dataset, load
-from delaytron.delays import Delay, as_delay
+from delaytron.delays import Delay, Fixed, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import Line, Run, delays_digest, file_digest
 from delaytron.experiments.store import Spent, Store
 from delaytron.experiments.summary import missing_runs
 from delaytron.experiments.workers import THREADS, Crew, Workers, hired
+from delaytron.life import Life
 from delaytron.matrices import as_kind
-from delaytron.records import Ints
+from delaytron.records import Ints, Worlds
 from delaytron.simulate import simulate_settings
+from delaytron.worlds import Setting, make_worlds
 
 JOB_ROUNDS = 2 * 10**8  # what is lost at most when an experiment is interrupted
+KEPT_WORLDS = 24  # batches of runs, at most 28 MB each
 SPARSE_BELOW = 0.2  # measured: CSR is three times faster at a share of 0.15 non-zeros, and even at 0.3
+
+NO_DELAY = Fixed(1)  # in the place of models that cannot be looked up; their text can
 
 Job = tuple[Run, ...]  # runs that differ in their parameters only, so that they share rows, delays and draws
 
@@ -71,8 +76,13 @@ def missing_jobs(lines: Iterable[Line], store: Store) -> list[Job]:
     groups: dict[str, list[Run]] = {}
     for run in runs.values():
         groups.setdefault(msgspec.structs.replace(run, parameters={}).content, []).append(run)
-    together = sorted(groups.values(), key=lambda group: str(group[0].data))  # a data set is loaded once
+    together = sorted(groups.values(), key=_order)
     return [job for group in together for job in _cut(group)]
+
+
+def _order(group: list[Run]) -> tuple[str, str, int]:
+    """Let jobs follow each other that share a data set, and among these those that share rows, delays and draws."""
+    return str(group[0].data), group[0].delay, group[0].seed
 
 
 def _cut(group: list[Run]) -> Iterator[Job]:
@@ -115,9 +125,20 @@ def play(job: Job, n_jobs: int | None = 1, progress: Progress | None = None) -> 
         n_jobs=n_jobs,
         progress=progress,
         n_checkpoints=first.checkpoints,
+        worlds=partial(_worlds, first.delay),
     )
     mistakes = result.mistakes.reshape(len(job), first.runs, -1, 2)
     return Played(mistakes, perf_counter() - start, getrusage(RUSAGE_SELF).ru_maxrss * 1024)
+
+
+def _worlds(delay: str, runs: Sequence[int], setting: Setting, life: Life) -> tuple[Worlds, int]:
+    """Return the worlds of runs: drawing them takes longer than playing one learner in them, and they are the same."""
+    return _drawn(delay, tuple(runs), setting._replace(delay=NO_DELAY, n_checkpoints=0), life)
+
+
+@lru_cache(maxsize=KEPT_WORLDS)
+def _drawn(delay: str, runs: tuple[int, ...], setting: Setting, life: Life) -> tuple[Worlds, int]:
+    return make_worlds(runs, setting._replace(delay=as_delay(delay)), life)
 
 
 def _delay(run: Run) -> Delay:
