@@ -7,7 +7,7 @@ import pytest
 
 import delaytron as dt
 from delaytron.experiments import figures
-from delaytron.experiments.charts import charts
+from delaytron.experiments.charts import Chart, Panel, Series, charts
 from delaytron.experiments.execute import execute
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store
@@ -126,6 +126,33 @@ def test_bands_are_drawn_as_charted(drawn, axes):
             corners = band.get_paths()[0].vertices[:, 1]
             assert corners.min() == min(series.low)
             assert corners.max() == max(series.high)
+
+
+def odd(**values):
+    """Return a chart with one line; by default without any error, under a title that means something to TeX."""
+    series = Series(r"$\frac$", [1.0, 2.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0], 0)
+    plain = {
+        "name": "odd",
+        "title": r"all $\frac$ of it " * 9,
+        "x": "rounds",
+        "y": "error",
+        "log_x": True,
+        "log_y": True,
+    }
+    return Chart(**plain, **{"kind": "band", "ticks": (), "panels": (Panel(r"$x^", (series,)),)} | values)
+
+
+@pytest.mark.parametrize("kind", ["band", "bars", "dots"])
+def test_no_errors_and_no_tex_are_drawn_too(kind, tmp_path):
+    written = figures.draw_figures([odd(kind=kind, ticks=("$a_",))], tmp_path)
+    assert all(path.stat().st_size > 5000 for path in written)
+
+
+def test_what_was_drawn_before_is_gone(drawn, tmp_path):
+    for old in ("old.png", "old.svg", "notes.txt"):
+        (tmp_path / old).write_text("")
+    figures.draw_figures([drawn["delay"]], tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["delay.png", "delay.svg", "notes.txt"]
 
 
 def test_pictures_are_written_for_print_and_screen(drawn, tmp_path):

@@ -72,7 +72,7 @@ def test_facts_count_what_was_played(left):
     kept = 4 * 2 * 2 + 4 * 3 + 1 * 3 + 2 * 3  # tuning; delaytron, all of it; banditron; the chosen pab
     assert report.facts["rounds in all"] == f"7.40k ({200 * kept:,})"
     assert report.facts["runs"] == "3 of 200 rounds, seed 0, settings chosen by 2 others"
-    assert report.facts["peak memory"] == f"{max(spent.memory for spent in store.spent()) / 1e9:.2f} GB"
+    assert report.facts["peak memory of a process"] == f"{max(spent.memory for spent in store.spent()) / 1e9:.2f} GB"
 
 
 def test_times_are_those_that_were_noted(left, tmp_path):

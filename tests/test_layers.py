@@ -63,7 +63,7 @@ LAYERS = [
     {"experiments.spec", "experiments.store", "experiments.workers"},
     {"experiments.summary"},
     {"experiments.execute", "experiments.charts"},
-    {"experiments.figures", "experiments.findings"},
+    {"experiments.figures", "experiments.findings", "experiments.evidence"},
     {"experiments.claims", "experiments.contest", "experiments.sections", "experiments.report", "experiments.texts"},
     {"experiments.conclude"},
     {"cli.options", "cli.outputs", "cli.dataset_tables"},

@@ -121,13 +121,13 @@ def _summary(found: "list[Outcome]", report: "Report") -> Group:
 
 
 def _short_table(report: "Report") -> Table:
-    """Return the first table of the report: who wins."""
+    """Return the first table of the report: who wins, where that is asked."""
     from delaytron.experiments.findings import shown  # noqa: PLC0415
 
     first = report.sections[0].table
     table = new_table(*first.columns)
     for row in first.rows:
-        table.add_row(*(escape(shown(cell)) for cell in row))
+        table.add_row(*("" if cell is None else escape(shown(cell)) for cell in row))
     return table
 
 

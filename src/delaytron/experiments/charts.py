@@ -1,5 +1,6 @@
 """What the figures of an experiment show, as plain numbers: `figures` draws it for print, `report` for the screen."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from delaytron.results import Result, mean_of
 from delaytron.worlds import mean_wait
 
 REFERENCES = {"banditron": 6, "soba": 5}  # without delay, beside the curves of others, each with its look
+LONGEST_NAME = 60
 Numbers = list[float]
 
 
@@ -69,13 +71,14 @@ def charts(found: Sequence[Outcome], store: Store) -> list[Chart]:
 def _charts_of_learners(found: Sequence[Outcome], store: Store) -> Iterator[Chart]:
     """Go through the charts of every learner that is reported in full."""
     in_full = {outcome.run.learner for outcome in found if outcome.line.report == "all"}
-    for title in _distinct(outcome.line.title for outcome in found if outcome.run.learner in in_full):
+    titles = _distinct(outcome.line.title for outcome in found if outcome.run.learner in in_full)
+    names = file_names(titles)
+    for title in titles:
         own = [outcome for outcome in found if outcome.line.title == title]
-        name = title.replace(", ", "-").replace(" ", "-")
-        tried = [outcome.line for outcome in own if outcome.line.all_reported and len(_gammas(outcome.line)) > 1]
+        tried = [outcome.line for outcome in own if outcome.line.all_reported and _differ_in_gamma(outcome.line)]
         if tried:
-            yield _gamma_chart(name, title, tried, store)
-        yield _rounds_chart(name, title, own, found)
+            yield _gamma_chart(names[title], title, tried, store)
+        yield _rounds_chart(names[title], title, own, found)
 
 
 def _gamma_chart(name: str, title: str, lines: Sequence[Line], store: Store) -> Chart:
@@ -153,8 +156,29 @@ def _distinct(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def file_names(titles: Sequence[str]) -> dict[str, str]:
+    """Return a name for the files of each title, no two the same.
+
+    Examples
+    --------
+    >>> file_names(["a/b", "a b", "soba"])
+    {'a/b': 'a-b', 'a b': 'a-b-2', 'soba': 'soba'}
+    """
+    names: dict[str, str] = {}
+    for title in titles:
+        plain = re.sub(r"[^A-Za-z0-9_.]+", "-", title).strip("-")[:LONGEST_NAME] or "learner"
+        taken = [name for name in names.values() if name == plain or name.startswith(f"{plain}-")]
+        names[title] = f"{plain}-{len(taken) + 1}" if taken else plain
+    return names
+
+
 def _gammas(line: Line) -> Numbers:
     return [run.parameters["gamma"] for run in line.reported if "gamma" in run.parameters]
+
+
+def _differ_in_gamma(line: Line) -> bool:
+    """Whether every setting has a gamma of its own, so that errors can stand against it."""
+    return len(set(_gammas(line))) == len(line.reported) > 1
 
 
 def _means(label: str, x: Numbers, results: Sequence[Result], look: int) -> Series:

@@ -4,24 +4,19 @@ A claim is looked at in every case there is (data set, learner, delay). It holds
 partly if in half.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
+from delaytron.experiments.evidence import CLOSE, NEAR, Evidence, close, first_below, slope
 from delaytron.experiments.findings import Cell, Claim, Table
 from delaytron.experiments.summary import Outcome
-from delaytron.records import Array
-from delaytron.results import Result
 
-LEARNERS = ("delaytron", "adaptive_delaytron", "adaptive_delaytron, instant")
 REFERENCES = ("banditron", "soba")
 HOLDS, PARTLY = 0.9, 0.5  # shares of the cases
-CLOSE = 1.1  # times an error is still close to it
-NEAR = 0.01  # and so is what differs by a hundredth
-FLATTER = 0.05  # by which a slope may be flatter than another and still be comparable
-LAST_PART = 10  # slopes are those of the last nine tenths of the rounds: from T / 10 to T
+AS_STEEP = 0.8  # of another slope, and still comparable
 
 
 class Case(NamedTuple):
@@ -31,27 +26,6 @@ class Case(NamedTuple):
     true: bool | None = None
 
 
-class Evidence:
-    """The mean error curves of the chosen settings, by data set, learner and delay."""
-
-    def __init__(self, found: Iterable[Outcome]) -> None:
-        results = {(o.line.data, o.line.title, o.line.delay): o.result for o in found}
-        self.results: dict[tuple[str, str, str], Result] = results
-        self.data = list(dict.fromkeys(data for data, _, _ in results))
-        self.learners = [name for name in LEARNERS if any(title == name for _, title, _ in results)]
-        self.delays = list(dict.fromkeys(delay for _, title, delay in results if title in LEARNERS))
-
-    def curve(self, data: str, learner: str, delay: str = "1") -> tuple[Array, Array] | None:
-        """Return rounds and mean errors so far."""
-        result = self.results.get((data, learner, delay))
-        return None if result is None else (result.rounds.astype(float), result.error_rate.mean(axis=0))
-
-    def final(self, data: str, learner: str, delay: str = "1") -> float | None:
-        """Return the mean final error."""
-        curve = self.curve(data, learner, delay)
-        return None if curve is None else float(curve[1][-1])
-
-
 def claims(found: Sequence[Outcome]) -> list[Claim]:
     """Judge every claim by the outcomes of an experiment."""
     evidence = Evidence(found)
@@ -59,37 +33,50 @@ def claims(found: Sequence[Outcome]) -> list[Claim]:
 
 
 def _slopes(evidence: Evidence) -> Claim:
-    def slope(data: str, learner: str, delay: str) -> Case:
-        own, reference = (_slope(evidence.curve(data, *at)) for at in ((learner, delay), ("banditron", "1")))
-        return Case(own, None if own is None or reference is None else own <= reference + FLATTER)
-
-    return _claim(
+    return _beside_references(
+        evidence,
         "a",
         "With delay the error falls about as steeply as that of the references without delay.",
-        "Slope of log error against log rounds from T/10 to T. Comparable: at most "
-        f"{FLATTER} flatter than Banditron's without delay (steeper is allowed: who is late has to catch up)",
-        _rows(evidence, slope, lambda data, name: _slope(evidence.curve(data, name))),
+        f"Slope of log error against log rounds from T/10 to T. Comparable: at least {AS_STEEP} times as steep as that "
+        "of Banditron and of SOBA without delay; steeper is allowed, as who is late has to catch up",
+        lambda *at: slope(evidence.curve(*at)),
+        lambda own, theirs: own <= AS_STEEP * theirs,
     )
 
 
 def _final_errors(evidence: Evidence) -> Claim:
-    def close(data: str, learner: str, delay: str) -> dict[str, bool]:
-        own, theirs = evidence.final(data, learner, delay), {n: evidence.final(data, n) for n in REFERENCES}
-        return {n: _close(own, error) for n, error in theirs.items() if own is not None and error is not None}
-
-    def final(data: str, learner: str, delay: str) -> Case:
-        answers = close(data, learner, delay)
-        return Case(evidence.final(data, learner, delay), all(answers.values()) if answers else None)
-
-    cases = [close(*case) for case in product(evidence.data, evidence.learners, evidence.delays) if case[2] != "1"]
-    counts = [f"to {name}'s in {sum(c.get(name, False) for c in cases)}" for name in REFERENCES]
-    return _claim(
+    return _beside_references(
+        evidence,
         "b",
         "With delay the final error is close to that of the references without delay.",
-        f"Final error. Close: at most {CLOSE} times that of Banditron and that of SOBA without delay, or {NEAR} above "
-        f"({', '.join(counts)} cases, to both)",
-        _rows(evidence, final, evidence.final),
+        f"Final error. Close: at most {CLOSE} times that of Banditron and of SOBA without delay, or {NEAR} above",
+        evidence.final,
+        close,
     )
+
+
+def _beside_references(
+    evidence: Evidence,
+    key: str,
+    statement: str,
+    meaning: str,
+    value: Callable[[str, str, str], float | None],
+    alike: Callable[[float, float], bool],
+) -> Claim:
+    """Hold a number of every case against that of each reference without delay; count for each, and for all."""
+
+    def answers(data: str, learner: str, delay: str) -> dict[str, bool]:
+        own, theirs = value(data, learner, delay), {name: value(data, name, "1") for name in REFERENCES}
+        return {n: alike(own, other) for n, other in theirs.items() if own is not None and other is not None}
+
+    def case(data: str, learner: str, delay: str) -> Case:
+        found = answers(data, learner, delay)
+        return Case(value(data, learner, delay), all(found.values()) if found else None)
+
+    late = [answers(*at) for at in product(evidence.data, evidence.learners, evidence.delays) if at[2] != "1"]
+    counts = [f"{sum(a[n] for a in late if n in a)} beside {n}" for n in REFERENCES if any(n in a for a in late)]
+    told = f"{meaning} ({', '.join(counts)})" if counts else meaning
+    return _claim(key, statement, told, _rows(evidence, case, lambda data, name: value(data, name, "1")))
 
 
 def _adaptive(evidence: Evidence) -> Claim:
@@ -97,7 +84,7 @@ def _adaptive(evidence: Evidence) -> Claim:
         own, fixed = (evidence.final(data, name, delay) for name in (learner, "delaytron"))
         if own is None or fixed is None:
             return Case(None)
-        return Case(own / fixed if fixed else None, _close(own, fixed))
+        return Case(own / fixed if fixed else None, close(own, fixed))
 
     rows = _rows(evidence, ratio, lambda *_: None)
     return _claim(
@@ -111,37 +98,42 @@ def _adaptive(evidence: Evidence) -> Claim:
 
 
 def _rounds_needed(evidence: Evidence) -> Claim:
-    def needed(data: str, learner: str) -> list[float | None]:
-        curves = [evidence.curve(data, learner, delay) for delay in evidence.delays]
-        target = CLOSE * max((curve[1][-1] for curve in curves if curve is not None), default=0.0)
-        return [_first_below(curve, target) for curve in curves]
+    def needed(data: str, learner: str) -> dict[str, float | None]:
+        curves = {delay: evidence.curve(data, learner, delay) for delay in evidence.delays}
+        played = {delay: curve for delay, curve in curves.items() if curve is not None}
+        target = CLOSE * max((errors[-1] for _, errors in played.values()), default=0.0)
+        return {delay: first_below(curve, target) for delay, curve in played.items()}
 
     def rounds(data: str, learner: str, delay: str) -> Case:
-        place, all_needed = evidence.delays.index(delay), needed(data, learner)
-        own, less = all_needed[place], all_needed[place - 1] if place else None
-        return Case(own, None if own is None or less is None else own >= less)
+        all_needed = needed(data, learner)
+        if delay not in all_needed:
+            return Case(None)
+        shorter = list(all_needed)[: list(all_needed).index(delay)]
+        own, less = all_needed[delay], all_needed[shorter[-1]] if shorter else None
+        return Case(own, None if own is None or less is None else own > less)
 
     return _claim(
         "d",
         "The more delay, the more rounds until it converges.",
         f"Rounds after which the error stays below {CLOSE} times the highest final error among the delays of this "
-        "learner. So it is where it takes no fewer rounds than with the next smaller delay",
+        "learner, interpolated between checkpoints. So it is where it takes more than with the next smaller delay",
         _rows(evidence, rounds, lambda *_: None),
     )
 
 
 def _meeting(evidence: Evidence) -> Claim:
     def meets(data: str, learner: str, delay: str) -> Case:
-        own, reference = evidence.curve(data, learner, delay), evidence.curve(data, "banditron")
+        own, reference = evidence.curve(data, learner, delay), evidence.curve(data, "banditron", "1")
         if own is None or reference is None:
             return Case(None)
-        round_ = _first_below(own, np.maximum(CLOSE * reference[1], reference[1] + NEAR))
+        round_ = first_below(own, np.maximum(CLOSE * reference[1], reference[1] + NEAR))
         return Case(round_, round_ is not None)
 
     return _claim(
         "e",
         "After enough rounds the curves with delay meet Banditron's without delay.",
-        f"Rounds after which the error stays within {CLOSE} times Banditron's at the same round, or {NEAR} above",
+        f"Rounds after which the error stays within {CLOSE} times Banditron's at the same round, or {NEAR} above: the "
+        "test of (b) with Banditron alone, here with the round from which on it is passed",
         _rows(evidence, meets, lambda *_: None),
     )
 
@@ -204,26 +196,3 @@ def _table(rows: list[Row]) -> Table:
 
 def _cells(row: Row) -> tuple[Cell, ...]:
     return row.data, row.learner, *(case.value for case in row.cases.values())
-
-
-def _close(error: float, reference: float) -> bool:
-    return error <= max(CLOSE * reference, reference + NEAR)
-
-
-def _slope(curve: tuple[Array, Array] | None) -> float | None:
-    """Return the slope of log error against log rounds over the last part."""
-    if curve is None:
-        return None
-    rounds, errors = curve
-    last = (rounds >= rounds[-1] / LAST_PART) & (errors > 0)
-    return float(np.polyfit(np.log(rounds[last]), np.log(errors[last]), 1)[0]) if last.sum() > 1 else None
-
-
-def _first_below(curve: tuple[Array, Array] | None, target: float | Array) -> float | None:
-    """Return the round after which errors stay at or below a target; None if they are above it at the end."""
-    if curve is None:
-        return None
-    rounds, errors = curve
-    above = np.flatnonzero(errors > target)
-    first = above[-1] + 1 if above.size else 0
-    return float(rounds[first]) if first < rounds.size else None

@@ -19,15 +19,14 @@ from delaytron.experiments.texts import as_csv, as_markdown
 
 def conclude(spec: Spec, found: Sequence[Outcome], store: Store, folder: Path) -> Report:
     """Write report.html, report.md, results.csv and the figures; return what they say."""
-    shown = charts(found, store)
-    draw_figures(shown, folder / "figures")
-    results = results_section(found)
+    shown, results = charts(found, store), results_section(found)
     sections = [contest(found), results, times_section([outcome.line for outcome in found], store)]
     judged = [claim for claim in claims(found) if claim.verdict != "not tested"]
     pictures = {chart.name: folder / "figures" / f"{chart.name}.svg" for chart in shown}
     told = [section for section in sections if section is not None]
     report = Report(spec.name, facts(spec, found, store), judged, told, shown, pictures)
-    write_report(folder / "report.html", report)
-    replace_file(folder / "report.md", as_markdown(report).encode())
     replace_file(folder / "results.csv", as_csv(results.table).encode())
+    replace_file(folder / "report.md", as_markdown(report).encode())
+    draw_figures(shown, folder / "figures")
+    write_report(folder / "report.html", report)
     return report

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,11 @@ LETTERS = 13  # of a legend that fit into an inch
 
 
 def draw_figures(shown: Iterable[Chart], folder: Path) -> list[Path]:
-    """Draw charts, each as .png and .svg; return the files."""
+    """Draw charts, each as .png and .svg, in the place of what was drawn before; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if old.suffix in ENDINGS:
+            old.unlink()
     written = []
     for chart in shown:
         figure = _figure(chart)
@@ -39,12 +43,12 @@ def _figure(chart: Chart) -> Any:
     for panel, ax in zip(chart.panels, axes, strict=False):
         drawn = {series.label: _draw(ax, chart.kind, series) for series in panel.series}
         entries |= drawn
-        ax.set_title(panel.data)
+        ax.set_title(panel.data, parse_math=False)
         _dress(ax, chart)
     for ax in axes[len(chart.panels) :]:
         ax.set_axis_off()
     _add_legend(figure, entries, width, height)
-    figure.suptitle(chart.title)
+    figure.suptitle(fill(chart.title, int(LETTERS * width)), parse_math=False)
     return figure
 
 
@@ -62,14 +66,16 @@ def _draw(ax: Any, kind: str, series: Series) -> Any:
 
 def _dress(ax: Any, chart: Chart) -> None:
     """Name the axes, and write errors as plain numbers, never below 0."""
-    scales = ["log" if log else "linear" for log in (chart.log_x, chart.log_y)]
+    positive = any(y > 0 for line in ax.lines for y in line.get_ydata())  # a log axis has no place for 0
+    log_y = chart.log_y and positive
+    scales = ["log" if log else "linear" for log in (chart.log_x and positive, log_y)]
     ax.set(xlabel=chart.x, ylabel=chart.y, xscale=scales[0], yscale=scales[1])
     ax.grid(visible=True, which="major", alpha=0.3)
     if chart.ticks:
-        ax.set_xticks(range(len(chart.ticks)), chart.ticks, rotation=90, fontsize=7)
+        ax.set_xticks(range(len(chart.ticks)), chart.ticks, rotation=90, fontsize=7, parse_math=False)
     low, high = ax.get_ylim()
-    ax.set_ylim(max(low, high / 1000) if chart.log_y else max(0.0, low), high)
-    if chart.log_y:
+    ax.set_ylim(max(low, high / 1000) if log_y else max(0.0, low), high)
+    if log_y:
         name_errors(ax)
 
 
@@ -77,4 +83,6 @@ def _add_legend(figure: Any, entries: dict[str, Any], width: float, height: floa
     """Put the legend below, as high as it needs to be."""
     columns = max(1, min(len(entries), int(LETTERS * width) // (max(map(len, entries)) + 6)))
     figure.set_figheight(height + 0.2 * -(-len(entries) // columns))
-    figure.legend(entries.values(), entries, loc="outside lower center", ncols=columns, frameon=False)
+    legend = figure.legend(entries.values(), entries, loc="outside lower center", ncols=columns, frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)

@@ -147,7 +147,8 @@ def _charts(report: Report) -> str:
 
 
 def _figure(chart: Chart, place: int, picture: Path) -> str:
-    described = f"{chart.title}: {chart.y} against {chart.x}, for {', '.join(panel.data for panel in chart.panels)}"
+    data = ", ".join(panel.data for panel in chart.panels)
+    described = f"{chart.title}: {chart.y} against {chart.x or 'learners'}, for {data}"
     return (
         f'<article class="chart" id="{_id("chart", chart.name)}" data-place="{place}">\n'
         f"<h3>{escape(chart.title)}</h3>\n"

@@ -51,28 +51,42 @@ def times_section(lines: Sequence[Line], store: Store) -> Section | None:
 
 
 def _minutes(lines: Sequence[Line], store: Store) -> dict[tuple[str, str], float]:
+    """Return the minutes by learner and data set; a job that shared the clock with others counts its share."""
     owner = {run.key: (line.title, line.data) for line in lines for run in (*line.reported, *line.tuning)}
     minutes: dict[tuple[str, str], float] = defaultdict(float)
     for spent in store.spent():
-        for key in spent.runs:
-            if key in owner:
-                minutes[owner[key]] += spent.seconds / spent.side_by_side / len(spent.runs) / 60
+        for key in set(spent.runs) & owner.keys():
+            minutes[owner[key]] += spent.seconds / spent.side_by_side / len(spent.runs) / 60
     return minutes
 
 
 def facts(spec: Spec, found: Sequence[Outcome], store: Store) -> dict[str, str]:
     """Return what was played, on what."""
     lines = [outcome.line for outcome in found]
-    played = sum(run.n_rounds for line in lines for run in (*line.reported, *line.tuning) if store.has(run))
-    memory = max((spent.memory for spent in store.spent()), default=0)
-    tuned = f", settings chosen by {spec.tuning_runs} others" if spec.tuning_runs else ""
+    runs = {run.key: run for line in lines for run in (*line.reported, *line.tuning) if store.has(run)}
+    played = sum(run.n_rounds for run in runs.values())
+    memory = [spent.memory for spent in store.spent() if runs.keys() & set(spent.runs)]
+    tuning = [len_runs for line in lines for len_runs in {run.runs for run in line.tuning}]
+    tuned = f", settings chosen by {_span(tuning)} others" if tuning else ""
     return {
         "data sets": ", ".join(dict.fromkeys(line.data for line in lines)),
         "learners": ", ".join(dict.fromkeys(line.title for line in lines)),
         "delays": ", ".join(dict.fromkeys(line.delay for line in lines)),
-        "runs": f"{spec.runs} of {spec.rounds:,} rounds, seed {spec.seed}{tuned}",
+        "runs": f"{_span([o.run.runs for o in found])} of {spec.rounds:,} rounds, seed {spec.seed}{tuned}",
         "rounds in all": f"{compact(played)} ({played:,})",
-        "peak memory": f"{memory / 1e9:.2f} GB" if memory else "not noted",
-        "machine": f"{os.cpu_count()} cores, {platform.system()}, {platform.machine()}",
+        "peak memory of a process": f"{max(memory) / 1e9:.2f} GB" if memory else "not noted",
+        "report written on": f"{os.cpu_count()} cores, {platform.system()}, {platform.machine()}",
         "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
     }
+
+
+def _span(numbers: Sequence[int]) -> str:
+    """Return the least and the largest of some numbers.
+
+    Examples
+    --------
+    >>> _span([5, 20, 20]), _span([3])
+    ('5 to 20', '3')
+    """
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"

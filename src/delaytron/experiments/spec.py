@@ -19,6 +19,7 @@ from delaytron.worlds import CHECKPOINTS
 Table = dict[str, Any]
 OWN = ("name", "title", "delays", "runs", "tuning_runs", "report")  # keys of a learner's table that are no parameters
 REPORTS = ("all", "chosen")
+SMALL = (10, 1)  # classes and features of a learner that is made only to check its parameters
 LEAST = {"rounds": 1, "runs": 1, "tuning_runs": 0, "seed": 0, "checkpoints": 1}
 
 
@@ -72,13 +73,17 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         ]
 
     def _delays(self, entry: Table) -> list[Any]:
-        return list(entry.get("delays", self.delays))
+        delays = entry.get("delays", self.delays)
+        if not isinstance(delays, list | tuple):
+            raise InvalidInput(f"delays of {_title(entry)} must be a list, got {delays!r}")
+        return list(delays)
 
     def _line(self, data: Table, entry: Table, delay: str) -> Line:
         own = {name: entry.get(name, getattr(self, name)) for name in ("runs", "tuning_runs", "report")}
         for name in ("runs", "tuning_runs"):
             whole(name, own[name], at_least=LEAST[name])
         settings = grid(learner_class(entry["name"]), {key: entry[key] for key in entry if key not in OWN})
+        _check(learner_class(entry["name"]), settings)
         shared: Table = {"learner": entry["name"], "delay": delay, "recorded": delays_digest(as_delay(delay))}
         shared |= {"rounds": self.rounds, "sampling": self.sampling, "checkpoints": self.checkpoints}
         reported = tuple(Run(data=data, parameters=s, runs=own["runs"], seed=self.seed, **shared) for s in settings)
@@ -86,7 +91,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         other: Table = {"data": _drawn_anew(data, apart), "seed": apart, "runs": own["tuning_runs"]}
         chosen_by = settings if own["tuning_runs"] and len(settings) > 1 else []
         tuning = tuple(Run(parameters=s, **other, **shared) for s in chosen_by)
-        return Line(data["name"], _title(entry), delay, reported, tuning, choice("report", own["report"], REPORTS))
+        if choice("report", own["report"], REPORTS) == "chosen" and not own["tuning_runs"] and len(settings) > 1:
+            raise InvalidInput(
+                f"report = 'chosen' needs tuning_runs, which choose among the settings of {_title(entry)}"
+            )
+        return Line(data["name"], _title(entry), delay, reported, tuning, own["report"])
 
     def only(self, names: list[str]) -> "Spec":
         """Return the same with these data sets only; with all if none is named."""
@@ -142,6 +151,12 @@ def parse_spec(content: bytes) -> Spec:
 def _unequal(what: str, names: list[Any]) -> None:
     if not names or len(set(names)) < len(names):
         raise InvalidInput(f"{what} must be at least one, and no two of the same name or title; got {names}")
+
+
+def _check(cls: Any, settings: list[Table]) -> None:
+    """Refuse parameters that no learner can have, before hours of others are played."""
+    for setting in settings:
+        cls(*SMALL, seed=0, **setting)
 
 
 def _name(data: str | Table) -> str:

@@ -51,6 +51,7 @@ class Store:
         self.folder = folder / "runs"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "spent.jsonl"
+        self._errors: dict[str, float] = {}
 
     def has(self, run: Run) -> bool:
         """Whether the run was played."""
@@ -77,6 +78,12 @@ class Store:
         if (table.schema.metadata or {}).get(CONTENT) != run.content.encode():
             raise InvalidInput(f"{path} holds another run than its name says; delete it and play again")
         return _result(run, table)
+
+    def mean_error(self, run: Run) -> float:
+        """Return the mean final error of a run; a file is read for it only once."""
+        if run.key not in self._errors:
+            self._errors[run.key] = float(self.read(run).final_error.mean())
+        return self._errors[run.key]
 
     def note(self, spent: Spent) -> None:
         """Append how long something took; a line that a crash cuts short is not read."""

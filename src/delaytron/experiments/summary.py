@@ -39,7 +39,7 @@ def missing_rounds(line: Line, store: Store) -> int:
 
 def chosen(line: Line, store: Store) -> tuple[Run, float]:
     """Return the reported run of the setting with the lowest mean error, and that error."""
-    errors = [float(store.read(run).final_error.mean()) for run in line.tuning or line.reported]
+    errors = [store.mean_error(run) for run in line.tuning or line.reported]
     return line.reported[errors.index(min(errors))], min(errors)
 
 

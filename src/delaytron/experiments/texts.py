@@ -52,9 +52,10 @@ def as_csv(table: Table) -> str:
         [name, f"{name} margin"] if wide else [name] for name, wide in zip(table.columns, with_margin, strict=True)
     ]
     writer.writerow(name for group in names for name in group)
-    writer.writerows([value for cell in row for value in _values(cell)] for row in table.rows)
+    for row in table.rows:
+        writer.writerow([value for pair in zip(row, with_margin, strict=True) for value in _values(*pair)])
     return content.getvalue()
 
 
-def _values(cell: Cell) -> list[Cell]:
-    return list(cell) if isinstance(cell, Mean) else [cell]
+def _values(cell: Cell, wide: bool) -> list[Cell]:
+    return list(cell) if isinstance(cell, Mean) else [cell, None] if wide else [cell]

@@ -71,14 +71,16 @@ def _spread_on_processes(n_processes: int, work: Work, tasks: Iterable[Any]) -> 
     from joblib import Parallel, delayed  # noqa: PLC0415 - slow to import
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415
 
-    left = dict(enumerate(tasks))
-    for tries_left in reversed(range(TRIES)):
+    left, tries = dict(enumerate(tasks)), TRIES
+    while left:
         calls = [delayed(_numbered)(work, number, task) for number, task in left.items()]
         try:
             for number, result in Parallel(n_processes, return_as="generator_unordered")(calls):
                 yield left.pop(number), result
+                tries = TRIES
         except TerminatedWorkerError:
-            if not tries_left:
+            tries -= 1
+            if not tries:
                 raise InvalidInput(f"a process died {TRIES} times; what was played is kept, run it again") from None
         else:
             return

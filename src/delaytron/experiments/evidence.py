@@ -1,0 +1,69 @@
+"""What an experiment says about learners with delay: mean error curves, their slopes, and when they are low enough."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from delaytron.delays import as_delay
+from delaytron.experiments.summary import Outcome
+from delaytron.records import Array
+from delaytron.results import Result
+from delaytron.worlds import mean_wait
+
+LEARNERS = ("delaytron", "adaptive_delaytron", "adaptive_delaytron, instant")
+CLOSE = 1.1  # times an error is still close to it
+NEAR = 0.01  # and so is what differs by a hundredth
+WAITS = 10_000  # delays of which the mean decides which of two is longer
+LAST_PART = 10  # slopes are those of the last nine tenths of the rounds: from T / 10 to T
+
+
+class Evidence:
+    """The mean error curves of the chosen settings, by data set, learner and delay."""
+
+    def __init__(self, found: Iterable[Outcome]) -> None:
+        results = {(o.line.data, o.line.title, o.line.delay): o.result for o in found}
+        self.results: dict[tuple[str, str, str], Result] = results
+        self.data = list(dict.fromkeys(data for data, _, _ in results))
+        self.learners = [name for name in LEARNERS if any(title == name for _, title, _ in results)]
+        delays = {delay for _, title, delay in results if title in LEARNERS}
+        self.delays = sorted(delays, key=lambda delay: mean_wait(as_delay(delay), WAITS, 0))
+
+    def curve(self, data: str, learner: str, delay: str) -> tuple[Array, Array] | None:
+        """Return rounds and mean errors so far."""
+        result = self.results.get((data, learner, delay))
+        return None if result is None else (result.rounds.astype(float), result.error_rate.mean(axis=0))
+
+    def final(self, data: str, learner: str, delay: str) -> float | None:
+        """Return the mean final error."""
+        curve = self.curve(data, learner, delay)
+        return None if curve is None else float(curve[1][-1])
+
+
+def close(error: float, reference: float) -> bool:
+    """Whether an error is close to another, or below it."""
+    return error <= max(CLOSE * reference, reference + NEAR)
+
+
+def slope(curve: tuple[Array, Array] | None) -> float | None:
+    """Return the slope of log error against log rounds over the last part."""
+    if curve is None:
+        return None
+    rounds, errors = curve
+    last = (rounds >= rounds[-1] / LAST_PART) & (errors > 0)
+    return float(np.polyfit(np.log(rounds[last]), np.log(errors[last]), 1)[0]) if last.sum() > 1 else None
+
+
+def first_below(curve: tuple[Array, Array] | None, target: float | Array) -> float | None:
+    """Return the round after which errors stay at or below a target; None if they are above it at the end."""
+    if curve is None:
+        return None
+    rounds, errors = curve
+    over = errors - target
+    above = np.flatnonzero(over > 0)
+    if not above.size:
+        return float(rounds[0])
+    last = above[-1]
+    if last + 1 == rounds.size:
+        return None
+    share = over[last] / (over[last] - over[last + 1])
+    return float(np.exp(np.interp(share, [0, 1], np.log(rounds[last : last + 2]))))
