@@ -1,0 +1,160 @@
+"""`delaytron plan`: what gamma to take, what it costs, when a target is reached, and what twice the delay changes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from delaytron import datasets, delays
+from delaytron.cli import options
+from delaytron.cli.outputs import busy, check_target, progress_bar, show
+from delaytron.compare import load_for_tuning
+from delaytron.errors import InvalidInput
+from delaytron.planning import BEST, FEATURES, Plan, draft
+from delaytron.planning.answers import answers, plan_document, summary
+from delaytron.tables import new_table
+
+EXAMPLES = """
+Examples
+
+delaytron plan --classes 10 --rounds 100000 --delay 1000 --target 0.2
+delaytron plan --classes 3 --rounds 20000 --delay 100+missing:0.2 --target 0.1
+delaytron plan --data digits --rounds 50000 --delay trace:log.csv --target 0.4
+delaytron plan --classes 2 --rounds 500000 --delay 9 --target 0.2 --plot p.png
+delaytron plan --classes 2 --rounds 50000 --delay 9 --target 0.1 --json
+"""
+
+Rounds = Annotated[int, typer.Option(help="Decisions that are to be made.")]
+DelayText = Annotated[str, typer.Option(metavar="DELAY", help=f"{delays.ALLOWED}.")]
+Target = Annotated[float, typer.Option(metavar="ERROR", help="Share of wrong decisions that is to be reached.")]
+Classes = Annotated[int | None, typer.Option(help="Labels to choose from.", show_default="those of the data")]
+DataName = Annotated[
+    str | None, typer.Option(metavar="NAME_OR_FILE", help=options.DATA_HELP, show_default="made-up data")
+]
+Features = Annotated[int | None, typer.Option(help="Of made-up data: numbers in a row.", show_default=str(FEATURES))]
+Best = Annotated[
+    float | None,
+    typer.Option(metavar="ERROR", help="Of made-up data: error of the best linear rule.", show_default=str(BEST)),
+]
+Norm = Annotated[
+    float | None, typer.Option(help="For the bound: norm of weights that do well.", show_default="found in the data")
+]
+Loss = Annotated[float | None, typer.Option(help="For the bound: their hinge loss per round.", show_default="0")]
+Radius = Annotated[
+    float | None, typer.Option(help="For the bound: length of the longest row.", show_default="found in the data")
+]
+Runs = Annotated[int, typer.Option(help="Reported runs of every learner at every delay.")]
+TuningRuns = Annotated[int, typer.Option(help="Runs of every gamma that is tried.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(metavar="ROUNDS", help="Simulate at most so many.", show_default="100000, fewer for long rows"),
+]
+Seed = Annotated[int, typer.Option(help="Of made-up data and the reported runs; the choice of gamma adds 1000003.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw errors: .png, .pdf or .svg.")]
+
+
+def plan(
+    rounds: Rounds,
+    delay: DelayText,
+    target: Target,
+    classes: Classes = None,
+    data: DataName = None,
+    label: options.Label = None,
+    categorical: options.Categorical = [],  # noqa: B006 - typer copies it
+    format: options.Format = None,
+    scale: options.Scale = None,
+    bias: options.Bias = False,
+    features: Features = None,
+    best: Best = None,
+    norm: Norm = None,
+    loss: Loss = None,
+    radius: Radius = None,
+    runs: Runs = 10,
+    tuning_runs: TuningRuns = 4,
+    limit: Limit = None,
+    seed: Seed = 0,
+    threads: options.Threads = None,
+    plot: Plot = None,
+    json: options.Json = False,
+) -> None:
+    """Plan a deployment: what gamma to take, what exploring costs, and when an error target is reached.
+
+    Every number is told to be a bound (proved, for the mean), a simulation
+    (of Delaytron, and of ova_logistic to compare) or exact. All is answered
+    for the delay and for twice the delay.
+    """
+    if plot is not None:
+        check_target(plot, picture=True)
+    n_jobs = options.check_threads(threads)
+    loading = options.load_options(None, categorical, label=label, format=format, scale=scale, bias=bias)
+    question: dict[str, Any] = {"rounds": rounds, "delay": delay, "target": target, "classes": classes, "seed": seed}
+    question |= {"norm": norm, "loss": loss, "radius": radius, "features": features, "best": best}
+    with busy("preparing"):
+        drafted = draft(**question, **_load(data, seed, loading), runs=runs, tuning_runs=tuning_runs, limit=limit)
+    with progress_bar(drafted.n_rounds) as advance:
+        found = drafted.simulated(n_jobs, advance)
+    show(plan_document(found), Group(*plan_lines(found)), json)
+    if plot is not None:
+        found.plot(plot)
+        typer.echo(f"wrote {plot}", err=json)
+
+
+def _load(data: str | None, seed: int, loading: dict[str, Any]) -> dict[str, Any]:
+    if data is not None:
+        return {"data": datasets.load(data, **loading), "tuning_data": load_for_tuning(data, seed, **loading)}
+    if loading:
+        raise InvalidInput(f"{', '.join(f'--{name}' for name in loading)}: these are for --data, which is not given")
+    return {}
+
+
+def plan_lines(plan: Plan) -> Iterator[RenderableType]:
+    """Go through what the screen shows of a plan."""
+    yield Text(f"{plan.n_classes} classes, {plan.rounds:,} rounds, delay {plan.delay}, target {plan.target:g}")
+    yield Text(f"{_data(plan)}\n")
+    yield from map(Text, summary(plan))
+    yield Text("")
+    yield _answer_table(plan)
+
+
+def _data(plan: Plan) -> str:
+    data = plan.stage.data
+    if plan.best is None:
+        shown = "" if plan.stage.terms.rounds > data.n_rows else ", as they stand in every run"
+        return f"data: {data.name}, {data.n_rows:,} rows{shown}"
+    return f"data: made up, {data.n_features} features, best linear rule {plan.best:.3g} wrong; or give --data"
+
+
+def _answer_table(plan: Plan) -> Table:
+    table = new_table("", "kind", "this delay", "twice the delay", caption=escape(_caption(plan)))
+    for column in table.columns[2:]:
+        column.justify = "right"
+    section = ""
+    for answer in answers(plan):
+        if answer.section != section:
+            table.add_section()
+            table.add_row(answer.section, style="bold")
+            section = answer.section
+        table.add_row(answer.question, answer.kind, *answer.cells)
+    return table
+
+
+def _caption(plan: Plan) -> str:
+    """Say what the kinds mean, in lines that are no longer than the table is wide."""
+    terms = plan.stage.terms
+    runs = "a single run" if terms.runs == 1 else f"mean ± 95 % of {terms.runs} runs"
+    lines = [
+        "error: wrong decisions so far of all so far, exploring included",
+        f"simulation: {runs} of {terms.rounds:,} rounds",
+        f"gamma: the best of {terms.budget} on other seeds, {terms.tuning_runs} runs each",
+        "exact: the mean, gamma (K - 1) / K of the rounds",
+    ]
+    bound = next((forecast.bound for forecast in plan.forecasts if forecast.bound is not None), None)
+    if bound is None:
+        return "\n".join([*lines, f"bound: for {plan.rounds:,} rounds no better than guessing"])
+    weights = f"with norm {bound.norm:.3g}, hinge loss {bound.loss:.3g}"
+    return "\n".join([*lines, f"bound: on the mean, {bound.statement} {weights}"])

@@ -1,0 +1,73 @@
+"""A picture of a plan: the way down to the target, and what gamma does to the error."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from delaytron.planning.simulation import Simulated, errors_by_gamma
+from delaytron.plots import COLOURS, DASHES, MARKERS, draw_band, name_errors, save_picture
+
+if TYPE_CHECKING:
+    from delaytron.planning import Plan
+
+DELAYS = ("this delay", "twice the delay")
+
+
+def plot_plan(plan: "Plan", path: str | Path) -> None:
+    """Save a picture: error against rounds with the chosen gammas, and error against gamma, at both delays."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
+
+    figure = Figure(figsize=(10.4, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    lines: dict[str, Any] = {}
+    for place, forecast in enumerate(plan.forecasts):
+        for number, one in enumerate(forecast.learners):
+            look = {"color": COLOURS[place], "linestyle": DASHES[number]}
+            lines[f"{one.learner}, {DELAYS[place]}"] = _draw_rounds(left, one, **look)
+            _draw_gammas(right, one, **look, marker=MARKERS[place])
+    lines["exploring alone, exact"] = _draw_exploring(right, plan)
+    for panel in (left, right):
+        lines["target"] = panel.axhline(plan.target, color=COLOURS[2], linewidth=1.2)
+        panel.grid(visible=True, which="major", alpha=0.3)
+        panel.set(xscale="log", yscale="log", ylabel="error of the played labels")
+    _dress(left, right, plan)
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+    figure.suptitle(f"{plan.n_classes} classes, {plan.stage.data.name}, delay {plan.delay}: simulations", fontsize=11)
+    save_picture(figure, path)
+
+
+def _draw_rounds(panel: Any, one: Simulated, **look: Any) -> Any:
+    errors = np.where(one.result.error_rate > 0, one.result.error_rate, np.nan)  # a log axis has no place for 0
+    shown = ~np.isnan(errors).any(axis=0)
+    rounds, errors = one.result.rounds[shown], errors[:, shown]
+    return draw_band(panel, rounds, errors.mean(axis=0), errors.min(axis=0), errors.max(axis=0), **look)
+
+
+def _draw_gammas(panel: Any, one: Simulated, **look: Any) -> None:
+    found = errors_by_gamma(one.tried)
+    gammas, errors = np.array([gamma for gamma, _ in found]), np.array([errors for _, errors in found])
+    lowest = errors[errors > 0].min(initial=1.0)
+    errors = np.maximum(errors, lowest)
+    draw_band(panel, gammas, errors.mean(axis=1), errors.min(axis=1), errors.max(axis=1), **look, markersize=4)
+    chosen = np.flatnonzero(gammas == one.gamma)
+    panel.plot(gammas[chosen], errors.mean(axis=1)[chosen], "o", ms=11, mfc="none", mec=look["color"], mew=1.4)
+
+
+def _draw_exploring(panel: Any, plan: "Plan") -> Any:
+    gammas = np.array([gamma for gamma, _ in errors_by_gamma(plan.forecasts[0].learners[0].tried)])
+    share = gammas * (plan.n_classes - 1) / plan.n_classes
+    return panel.plot(gammas, share, color="#777777", linestyle=":", linewidth=1.4)[0]
+
+
+def _dress(left: Any, right: Any, plan: "Plan") -> None:
+    terms = plan.stage.terms
+    left.set(xlabel="rounds", ylim=(None, 1.05), xlim=(min(10, terms.rounds / 2), None))
+    left.set_title(f"with the gamma chosen: {terms.runs} runs, lowest to highest", fontsize=10)
+    lowest = min(
+        errors.mean() for f in plan.forecasts for one in f.learners for _, errors in errors_by_gamma(one.tried)
+    )
+    right.set(xlabel="gamma", ylim=(max(1e-6, min(lowest, plan.target) / 1.5), 1.05))
+    right.set_title(f"tuning: {terms.tuning_runs} runs of {terms.rounds:,} rounds; ring: chosen", fontsize=10)
+    for panel in (left, right):
+        name_errors(panel)
