@@ -26,7 +26,7 @@ from delaytron.simulate import simulate_settings
 from delaytron.worlds import Setting, make_worlds
 
 JOB_ROUNDS = 2 * 10**8  # what is lost at most when an experiment is interrupted
-KEPT_WORLDS = 10  # batches of runs, at most 28 MB each; joblib takes much more for a leak of memory
+KEPT_WORLDS = 6  # batches of runs, at most 28 MB each; joblib takes much more for a leak of memory
 SPARSE_BELOW = 0.2  # measured: CSR is three times faster at a share of 0.15 non-zeros, and even at 0.3
 
 NO_DELAY = Fixed(1)  # in the place of models that cannot be looked up; their text can
