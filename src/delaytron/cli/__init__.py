@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from delaytron import __version__
-from delaytron.cli import compare, datasets, delays, experiment, lists, plan, run
+from delaytron.cli import bounds, compare, datasets, delays, experiment, lists, plan, run
 from delaytron.errors import DelaytronError
 
 UsageError: Any = typer.BadParameter.__base__  # its module depends on the version of typer
@@ -41,6 +41,7 @@ app.command(epilog=run.EXAMPLES)(run.run)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=experiment.REPRODUCE_EXAMPLES)(experiment.reproduce)
 app.command(epilog=experiment.EXAMPLES)(experiment.experiment)
+app.command(epilog=bounds.EXAMPLES)(bounds.bounds)
 app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=delays.EXAMPLES)(delays.delays)
 app.command(epilog="Examples\n\ndelaytron learners\ndelaytron learners --json")(lists.learners)

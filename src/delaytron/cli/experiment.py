@@ -88,10 +88,18 @@ def reproduce(
     from delaytron.experiments.spec import built_in  # noqa: PLC0415 - other commands need none of it
 
     spec, content = built_in("quick" if quick else "paper")
-    _play(spec.only(options.split_names(only)).scaled(scale), content, output, (backend, workers, address), json)
+    asked = spec.only(options.split_names(only)).scaled(scale)
+    _play(asked, content, output, (backend, workers, address), json, theory=True)
 
 
-def _play(spec: "Spec", content: bytes, output: Path, workers: tuple[str, int | None, str | None], json: bool) -> None:
+def _play(
+    spec: "Spec",
+    content: bytes,
+    output: Path,
+    workers: tuple[str, int | None, str | None],
+    json: bool,
+    theory: bool = False,
+) -> None:
     from delaytron.experiments.conclude import conclude  # noqa: PLC0415 - other commands need none of it
     from delaytron.experiments.execute import Watch, execute  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
@@ -108,8 +116,8 @@ def _play(spec: "Spec", content: bytes, output: Path, workers: tuple[str, int | 
             typer.echo(f"what was played is kept in {output}; the same command goes on there", err=True)
             raise
     found = outcomes(lines, store)
-    with busy("drawing figures"):
-        report = conclude(spec, found, store, output)
+    with busy("writing the report"):
+        report = conclude(spec, found, store, output, theory)
     show([_row(one) for one in found], _summary(found, report), json)
     typer.echo(f"wrote {output / 'report.html'}, report.md, results.csv and figures", err=json)
 

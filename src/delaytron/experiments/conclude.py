@@ -15,12 +15,18 @@ from delaytron.experiments.spec import Spec
 from delaytron.experiments.store import Store
 from delaytron.experiments.summary import Outcome
 from delaytron.experiments.texts import as_csv, as_markdown
+from delaytron.experiments.theory_section import theory_section
+
+THEORY_ROUNDS = 20_000  # some seconds
 
 
-def conclude(spec: Spec, found: Sequence[Outcome], store: Store, folder: Path) -> Report:
-    """Write report.html, report.md, results.csv and the figures; return what they say."""
+def conclude(spec: Spec, found: Sequence[Outcome], store: Store, folder: Path, theory: bool = False) -> Report:
+    """Write report.html, report.md, results.csv and the figures; return what they say, if asked with some theory."""
     shown, results = charts(found, store), results_section(found)
     sections = [contest(found), results, times_section([outcome.line for outcome in found], store)]
+    if theory:
+        names = list(dict.fromkeys(outcome.line.data for outcome in found))
+        sections.append(theory_section(names, spec.delays, rounds=min(spec.rounds, THEORY_ROUNDS)))
     judged = [claim for claim in claims(found) if claim.verdict != "not tested"]
     pictures = {chart.name: folder / "figures" / f"{chart.name}.svg" for chart in shown}
     told = [section for section in sections if section is not None]

@@ -37,8 +37,10 @@ from delaytron.theory.repaired import (
     theorem_r6,
 )
 from delaytron.theory.steps import case_1_eta, theorem_2_eta, theorem_3_eta, theorem_r1_eta, theorem_r4_eta
+from delaytron.theory.table import STATEMENTS, table
 
 __all__ = [
+    "STATEMENTS",
     "Quantities",
     "Regret",
     "banditron_mistakes",
@@ -66,6 +68,7 @@ __all__ = [
     "played_mistakes",
     "regret",
     "second_moment",
+    "table",
     "theorem_1",
     "theorem_2",
     "theorem_2_eta",

@@ -1,0 +1,232 @@
+"""`delaytron bounds`: what theory promises, and beside it what was measured."""
+
+import ast
+import json as json_files
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from delaytron import datasets, delays
+from delaytron.cli import options
+from delaytron.cli.bound_tables import Promises, Studies
+from delaytron.cli.outputs import busy, progress_bar, show, targets, write
+from delaytron.errors import InvalidInput
+from delaytron.learners import Delaytron
+from delaytron.learners.common import COMMON, own_parameters
+from delaytron.theory import measure
+from delaytron.theory.study import Study, play
+from delaytron.theory.table import table
+from delaytron.theory.trials import Terms, Trial, prepare
+
+EXAMPLES = """
+Examples
+
+delaytron bounds --rounds 10000 --classes 10 --gamma 0.1 --norm 2 --delay 100
+delaytron bounds --delay lognormal:100,1.5 --missing 0.1 --loss-bound 5 --json
+delaytron bounds --data synsep --rounds 20000 --runs 5 --plot synsep.png
+delaytron bounds --data iris.csv --label species --delay 10 --csv bounds.csv
+delaytron bounds --results out
+"""
+
+MODELS = {
+    model.__name__: model
+    for model in (delays.Fixed, delays.Uniform, delays.Geometric, delays.LogNormal, delays.Pareto, delays.WithMissing)
+}
+
+DataName = Annotated[str | None, typer.Option(metavar="NAME_OR_FILE", help=options.DATA_HELP, show_default="theory")]
+Results = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The --output of `delaytron run`: measure that again.")
+]
+Rounds = Annotated[int | None, typer.Option(help="T.", show_default="100000")]
+Classes = Annotated[int | None, typer.Option(help="K, where there is no data.", show_default="10")]
+Gamma = Annotated[float | None, typer.Option(help="Exploration rate in (0, 1].", show_default="0.05")]
+Radius = Annotated[float | None, typer.Option(help="R, the longest row, where there is no data.", show_default="1")]
+Norm = Annotated[float | None, typer.Option(help="||W||, where there is no data.", show_default="1")]
+Loss = Annotated[float | None, typer.Option(help="Hinge losses of W in all, without data.", show_default="0")]
+Delay = Annotated[str | None, typer.Option(metavar="DELAY", help=f"{delays.ALLOWED}.", show_default="1000")]
+Missing = Annotated[float | None, typer.Option(metavar="RATE", help="The share of answers that never come.")]
+Eta = Annotated[float | None, typer.Option(help="The step of Delaytron.", show_default="the best for each bound")]
+LossBound = Annotated[float | None, typer.Option(help="L of Theorems 2 and 4 and Corollary 1.")]
+Comparator = Annotated[
+    str | None,
+    typer.Option(
+        help="best: for each bound the W for which loss and bound add up to least; separating: the smallest known W "
+        "without loss.",
+        show_default="separating if the data set has a certificate, else best",
+    ),
+]
+Runs = Annotated[int | None, typer.Option(help="Runs that are measured.", show_default="20")]
+Seed = Annotated[int | None, typer.Option(help="Fixes rows, delays and draws.", show_default="0")]
+Sampling = Annotated[str | None, typer.Option(help="replacement or epochs.", show_default="replacement")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw regret and bounds: .png, .pdf or .svg.")]
+Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the bounds, with data at every checkpoint.")]
+
+
+def bounds(
+    data: DataName = None,
+    results: Results = None,
+    rounds: Rounds = None,
+    classes: Classes = None,
+    gamma: Gamma = None,
+    radius: Radius = None,
+    norm: Norm = None,
+    comparator_loss: Loss = None,
+    delay: Delay = None,
+    missing: Missing = None,
+    eta: Eta = None,
+    loss_bound: LossBound = None,
+    comparator: Comparator = None,
+    runs: Runs = None,
+    seed: Seed = None,
+    sampling: Sampling = None,
+    label: options.Label = None,
+    categorical: options.Categorical = [],  # noqa: B006 - typer copies it
+    format: options.Format = None,
+    scale: options.Scale = None,
+    bias: options.Bias = False,
+    samples: options.Samples = None,
+    features: options.Features = None,
+    part: options.Part = None,
+    threads: options.Threads = None,
+    plot: Plot = None,
+    csv: Csv = None,
+    json: options.Json = False,
+) -> None:
+    """Show all bounds of the paper and the repaired ones; with data, measured regret beside them.
+
+    With --data, Delaytron, Hinge Delaytron and Adaptive Delaytron play it, each
+    with the step that the bound at hand prescribes, and the regret is that
+    against the weights W of the same line. With --results, the best delaytron
+    line of every delay in DIR/results.json is played again, with its own step;
+    a data set made with options needs --data with the same ones.
+    """
+    files = targets(plot, csv, None, ("bounds", "bounds"))
+    alone = {"classes": classes, "radius": radius, "norm": norm, "comparator_loss": comparator_loss}
+    played = {"comparator": comparator, "runs": runs, "sampling": sampling, "threads": threads, "plot": plot}
+    shared = {"rounds": rounds, "gamma": gamma, "eta": eta, "seed": seed, "missing": missing}
+    asked = {**alone, **played, **shared, "delay": delay, "loss_bound": loss_bound}
+    given = {name: value for name, value in asked.items() if value is not None}
+    of_file, of_name = {"label": label, "format": format}, {"features": features, "part": part}
+    loading = options.load_options(samples, categorical, scale=scale, bias=bias, **of_file, **of_name)
+    outcome: Promises | Studies
+    if data is None and results is None:
+        _refuse(given | loading, [*played, *loading], "needs --data or --results")
+        outcome = _promise(given)
+    else:
+        _refuse(given, alone, "is for theory alone: data bring their own")
+        if results is not None:
+            _refuse(given, [*shared, "runs", "sampling"], "stands in the results: leave it out")
+        outcome = _measure(data, results, given, loading)
+    show(outcome.document, outcome.shown, json)
+    write(files, outcome, outcome.document, json)
+
+
+def _refuse(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
+    for name in names:
+        if name in given:
+            raise InvalidInput(f"--{name.replace('_', '-').replace('n-samples', 'samples')} {why}")
+
+
+def _terms(given: Mapping[str, Any]) -> Terms:
+    words = {item.name: given[item.name] for item in fields(Terms) if item.name in given}
+    if "missing" in given:
+        words["delay"] = f"{given.get('delay', Terms.delay)}+missing:{given['missing']}"
+    return Terms(**words)
+
+
+def _promise(given: Mapping[str, Any]) -> Promises:
+    """Return the bounds for the delays of one run."""
+    terms = _terms(given).checked()
+    words = {"n_classes": given.get("classes", 10), "gamma": terms.gamma, "eta": terms.eta}
+    words |= {"radius": given.get("radius", 1.0), "norm": given.get("norm", 1.0), "loss_bound": terms.loss_bound}
+    words |= {"comparator_loss": given.get("comparator_loss", 0.0), **measure(terms.delays())._asdict()}
+    return Promises(terms, words, table(words))
+
+
+def _measure(name: str | None, results: Path | None, given: Mapping[str, Any], loading: dict[str, Any]) -> Studies:
+    """Play what is asked for, or once more what was played before."""
+    n_jobs, asked = options.check_threads(given.get("threads")), _terms(given)
+    lines = [] if results is None else _recorded(results, given.get("delay"))
+    data = datasets.load(_data_name(lines) if name is None else name, **loading)
+    trials: list[Trial] = []
+    with busy("looking for weights to compare with"):
+        for terms in [line.terms(asked, given.get("delay")) for line in lines] or [asked]:
+            trials.append(prepare(data, terms, trials[0].comparators if trials else None))
+    with progress_bar(sum(trial.n_rounds for trial in trials)) as advance:
+        studies = [play(trial, advance, n_jobs) for trial in trials]
+    for study, line in zip(studies, lines, strict=bool(lines)):
+        line.check_same(study)
+    return Studies(studies)
+
+
+class _Line(NamedTuple):
+    """What a line of results.json says of its runs."""
+
+    dataset: str
+    delay: str
+    parameters: dict[str, Any]
+    rounds: int
+    runs: int
+    seed: int
+    sampling: str
+    final_errors: list[float]
+
+    def terms(self, asked: Terms, delay: str | None) -> Terms:
+        """Return the terms of these runs; a delay that is given is theirs."""
+        other = self.parameters.keys() & COMMON.keys()
+        if other:
+            raise InvalidInput(f"no bound is about runs with {', '.join(sorted(other))}, as those in the results")
+        own = {name: self.parameters.get(name, own_parameters(Delaytron)[name]) for name in ("gamma", "eta")}
+        same = {name: getattr(self, name) for name in ("rounds", "runs", "seed", "sampling")}
+        return replace(asked, delay=_model(self.delay) if delay is None else delay, **own, **same)
+
+    def check_same(self, study: Study) -> None:
+        """Refuse runs that are not those recorded."""
+        result = study.results["delaytron"][0]  # of Theorem 1, with the step given
+        if result.final_error.tolist() != self.final_errors:
+            told = f"error {result.final_error.mean():.6f}, but {np.mean(self.final_errors):.6f} in the results"
+            raise InvalidInput(f"played again, {self.dataset} has the {told}; give --data and the options it had there")
+
+
+def _recorded(folder: Path, delay: str | None) -> list[_Line]:
+    """Return the best line of delaytron for every delay, or for the one that is asked for."""
+    path = folder / "results.json"
+    if not path.is_file():
+        raise InvalidInput(f"there is no {str(path)!r}; --results wants the --output of `delaytron run`")
+    try:
+        rows = [row for row in json_files.loads(path.read_bytes()) if row["learner"] == "delaytron" and row["best"]]
+        lines = [_Line(**{name: row[name] for name in _Line._fields}) for row in rows]
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput(f"{str(path)!r} is not what `delaytron run --output` writes") from None
+    wanted = [line for line in lines if delay is None or line.delay == repr(delays.parse(delay))]
+    if not wanted:
+        there = ", ".join(line.delay for line in lines)
+        raise InvalidInput(
+            f"{str(path)!r} has no delaytron" + (f" with delay {delay}; it has {there}" if there else "")
+        )
+    return wanted
+
+
+def _data_name(lines: Sequence[_Line]) -> str:
+    if lines[0].dataset not in datasets.DATASETS:
+        raise InvalidInput(f"the results are of the file {lines[0].dataset}; give --data, with the options it had")
+    return lines[0].dataset
+
+
+def _model(text: str) -> Any:
+    """Read a delay model as results name it, such as WithMissing(model=Uniform(D=1000), rate=0.2)."""
+    try:
+        return _built(ast.parse(text, mode="eval").body)
+    except (SyntaxError, AttributeError, LookupError, TypeError, ValueError):
+        raise InvalidInput(f"the results do not hold the delays of {text}; give --delay") from None
+
+
+def _built(node: Any) -> Any:
+    if isinstance(node, ast.Call):
+        name: Any = node.func
+        return MODELS[name.id](**{str(word.arg): _built(word.value) for word in node.keywords})
+    return ast.literal_eval(node)

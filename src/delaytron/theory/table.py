@@ -1,0 +1,190 @@
+"""All bounds side by side: what each is about, for what it holds, and what it comes to."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import signature
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delaytron.theory import bounds, mistakes, repaired, steps
+from delaytron.theory.arguments import Real
+
+PAPER, REPAIRED, OTHERS = "published", "repaired", "of others"
+GATED, HINGE, GREEDY, PLAYED = "gated hinge", "hinge", "greedy mistakes", "played mistakes"
+LOST = "all rounds, given L"  # which is above the loss of the learner's own weights in every unanswered round
+
+
+class Statement(NamedTuple):
+    """A theorem: what it is about, the conditions under which it is true, and its formula.
+
+    Parameters
+    ----------
+    learner : str
+        The name in the registry; empty where no learner does what the theorem is about.
+    loss : str
+        What is bounded: the regret in the gated hinge or the hinge, or the greedy or played mistakes.
+    step : callable, optional
+        The constant step at which it is best, and with which the learner has to play.
+    most_gamma : float
+        It says nothing about exploration rates above this.
+    no_delay : bool
+        Whether it is about answers that come at once.
+    """
+
+    name: str
+    source: str
+    learner: str
+    loss: str
+    holds: str
+    bound: Callable[..., Any]
+    step: Callable[..., Any] | None = None
+    most_gamma: float = 1.0
+    no_delay: bool = False
+
+    @property
+    def counts_mistakes(self) -> bool:
+        """Whether it bounds mistakes, the loss of W included, and not regret."""
+        return self.loss in (GREEDY, PLAYED)
+
+    def takes(self, word: str) -> bool:
+        """Whether its formula knows this word."""
+        return word in signature(self.bound).parameters
+
+    def says_something(self, words: Mapping[str, Any]) -> bool:
+        """Whether it is about this rate, and L is known where it is needed."""
+        lacks_bound = self.takes("loss_bound") and words.get("loss_bound") is None
+        return not lacks_bound and bool(np.all(np.less_equal(words["gamma"], self.most_gamma)))
+
+    def eta(self, words: Mapping[str, Any]) -> float | None:
+        """Return the step that the learner takes: the one given if the formula takes one, else the best."""
+        if self.step is None:
+            return None
+        given = self.own(words).get("eta") if self.takes("eta") else None
+        return float(_call(self.step, words) if given is None else given)
+
+    def own(self, words: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the words with a step only if that is its own: one that is given is that of Delaytron."""
+        return words if self.learner == "delaytron" else {**words, "eta": None}
+
+    def value(self, words: Mapping[str, Any]) -> Any:
+        """Return the bound for these words, numbers or arrays of them; `eta` None means the best step."""
+        return _call(self.bound, words)
+
+    def total(self, words: Mapping[str, Any]) -> Any:
+        """Return what the learner's own loss, or its mistakes, are at most: with the loss of W."""
+        return self.value(words) + (0.0 if self.counts_mistakes else words["comparator_loss"])
+
+
+class Row(NamedTuple):
+    """A statement with its bound and its step, None where it says nothing.
+
+    Parameters
+    ----------
+    idle : bool
+        Whether it promises no more than weights of 0 give, which lose 1 in every round.
+    """
+
+    statement: Statement
+    bound: float | None
+    eta: float | None
+    idle: bool
+
+
+def _call(formula: Callable[..., Any], words: Mapping[str, Any]) -> Any:
+    known = signature(formula).parameters
+    return formula(**{name: value for name, value in words.items() if name in known})
+
+
+def played_r2(
+    *,
+    norm: Real,
+    n_classes: Real,
+    gamma: Real,
+    radius: Real,
+    n_rounds: Real,
+    outstanding: Real,
+    comparator_loss: Real,
+) -> Any:
+    """Corollary R2 for the labels played: its greedy mistakes, and what exploration costs."""
+    shared: dict[str, Any] = {"n_classes": n_classes, "gamma": gamma, "n_rounds": n_rounds}
+    weights: dict[str, Any] = {"norm": norm, "radius": radius, "comparator_loss": comparator_loss}
+    greedy = repaired.corollary_r2(**shared, **weights, outstanding=outstanding)
+    return mistakes.played_mistakes(**shared, greedy_mistakes=greedy)
+
+
+_paper = partial(Statement, source=PAPER, learner="delaytron", loss=GATED)
+_ours = partial(Statement, source=REPAIRED, learner="delaytron", loss=GATED, holds="all rounds")
+_best_1 = partial(steps.case_1_eta, tight=True)
+_case_1 = partial(_paper, holds="no delay", no_delay=True)
+_one, _three, _hinge = steps.theorem_2_eta, steps.theorem_3_eta, steps.theorem_r4_eta
+
+STATEMENTS: tuple[Statement, ...] = (
+    _case_1("Case 1", bound=bounds.case_1, step=steps.case_1_eta),
+    _case_1("Case 1, best step", bound=partial(bounds.case_1, tight=True), step=_best_1),
+    _paper("Theorem 1", holds="the answered rounds", bound=bounds.theorem_1, step=_one),
+    _paper("Theorem 2", holds=LOST, bound=bounds.theorem_2, step=_one),
+    _paper("Corollary 1", holds=LOST, bound=bounds.corollary_1, step=_one),
+    _paper("Theorem 3", holds="all rounds", bound=bounds.theorem_3, step=_three),
+    _paper("Corollary 2", holds="not proved: can be below Theorem 3", bound=bounds.corollary_2, step=_three),
+    _paper("Theorem 4", learner="adaptive_delaytron", holds=f"restart=True; {LOST}", bound=bounds.theorem_4),
+    _ours("Corollary 2, repaired", bound=partial(bounds.corollary_2, repaired=True), step=_three),
+    _ours("Theorem R1", bound=repaired.theorem_r1, step=steps.theorem_r1_eta),
+    _ours("Corollary R2", loss=GREEDY, holds="all rounds, any step", bound=repaired.corollary_r2),
+    _ours("Corollary R2, played", loss=PLAYED, holds="all rounds, any step", bound=played_r2),
+    _ours("Corollary R3", loss=GREEDY, holds="any step, gamma up to 1/2", bound=repaired.corollary_r3, most_gamma=0.5),
+    _ours("Theorem R4", learner="hinge_delaytron", loss=HINGE, bound=repaired.theorem_r4, step=_hinge),
+    _ours(
+        "Theorem R5", learner="hinge_delaytron", loss=HINGE, holds="its own step, B = ||W||", bound=repaired.theorem_r5
+    ),
+    _ours(
+        "Theorem R5, gated",
+        learner="",
+        holds="the update of delaytron with the step of R5",
+        bound=partial(repaired.theorem_r5, hinge=False),
+    ),
+    _ours("Theorem R6", learner="adaptive_delaytron", holds="restart=True", bound=repaired.theorem_r6),
+    Statement(
+        "Banditron",
+        OTHERS,
+        "banditron",
+        PLAYED,
+        "no delay, gamma up to 1/2",
+        mistakes.banditron_mistakes,
+        most_gamma=0.5,
+        no_delay=True,
+    ),
+    Statement(
+        "Perceptron",
+        OTHERS,
+        "perceptron",
+        GREEDY,
+        "no delay, told the true label",
+        mistakes.perceptron_mistakes,
+        no_delay=True,
+    ),
+)
+
+
+def table(words: Mapping[str, Any]) -> list[Row]:
+    """Return all bounds for the numbers of one problem, by the names that all bounds share.
+
+    Examples
+    --------
+    >>> from delaytron.theory import measure
+    >>> run = measure([1, 3, 1, 2, 2, 1, 4, 1])._asdict()
+    >>> words = run | {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "comparator_loss": 1, "eta": None}
+    >>> rows = {row.statement.name: row for row in table(words)}
+    >>> round(rows["Theorem R1"].bound, 6), round(rows["Theorem R1"].eta, 6), rows["Theorem 2"].bound
+    (29.393877, 0.136083, None)
+    """
+    return [row_of(statement, words) for statement in STATEMENTS]
+
+
+def row_of(statement: Statement, words: Mapping[str, Any]) -> Row:
+    """Return one statement for the numbers of one problem."""
+    if not statement.says_something(words):
+        return Row(statement, None, None, False)
+    own = statement.own(words)
+    idle = statement.total(own) >= words["n_rounds"]
+    return Row(statement, float(statement.value(own)), statement.eta(own), bool(idle))
