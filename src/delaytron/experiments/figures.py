@@ -14,6 +14,7 @@ ENDINGS = (".png", ".svg")
 WIDTH, HEIGHT = 3.1, 2.5  # inches of a panel
 MOST_COLUMNS = 4
 LETTERS = 13  # of a legend that fit into an inch
+TICK_LETTER = 0.065  # inches of a letter of a name below a panel
 
 
 def draw_figures(shown: Iterable[Chart], folder: Path) -> list[Path]:
@@ -36,7 +37,8 @@ def _figure(chart: Chart) -> Any:
 
     columns = min(len(chart.panels), MOST_COLUMNS)
     rows = -(-len(chart.panels) // columns)
-    width, height = WIDTH * columns + 0.4, HEIGHT * rows + 0.6
+    below = TICK_LETTER * max(map(len, chart.ticks), default=0)
+    width, height = WIDTH * columns + 0.4, (HEIGHT + below) * rows + 0.6
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     entries: dict[str, Any] = {}
@@ -66,15 +68,15 @@ def _draw(ax: Any, kind: str, series: Series) -> Any:
 
 def _dress(ax: Any, chart: Chart) -> None:
     """Name the axes, and write errors as plain numbers, never below 0."""
-    positive = any(y > 0 for line in ax.lines for y in line.get_ydata())  # a log axis has no place for 0
-    log_y = chart.log_y and positive
-    scales = ["log" if log else "linear" for log in (chart.log_x and positive, log_y)]
+    drawn = [y for line in ax.lines for y in line.get_ydata() if y > 0]  # a log axis has no place for 0
+    log_y = chart.log_y and bool(drawn)
+    scales = ["log" if log else "linear" for log in (chart.log_x and bool(drawn), log_y)]
     ax.set(xlabel=chart.x, ylabel=chart.y, xscale=scales[0], yscale=scales[1])
     ax.grid(visible=True, which="major", alpha=0.3)
     if chart.ticks:
         ax.set_xticks(range(len(chart.ticks)), chart.ticks, rotation=90, fontsize=7, parse_math=False)
     low, high = ax.get_ylim()
-    ax.set_ylim(max(low, high / 1000) if log_y else max(0.0, low), high)
+    ax.set_ylim(max(low, min(drawn) / 1.5) if log_y else max(0.0, low), high)  # bars may end below, lines not
     if log_y:
         name_errors(ax)
 
