@@ -18,6 +18,7 @@ import delaytron as dt
 from delaytron import cli
 from delaytron.cli import experiment
 from delaytron.datasets.catalogue import CARDS
+from delaytron.experiments import figures
 from delaytron.experiments.execute import Watch, execute, quickest
 from delaytron.experiments.spec import built_in, parse_spec, read_spec
 from delaytron.experiments.store import Store
@@ -276,7 +277,7 @@ def children(word):
     return found
 
 
-LONG = TOML.replace("rounds = 600", "rounds = 1_000_000").replace("tuning_runs = 2", "tuning_runs = 0")
+LONG = TOML.replace("rounds = 600", "rounds = 400_000").replace("tuning_runs = 2", "tuning_runs = 0")
 
 
 @pytest.fixture(scope="module")
@@ -331,6 +332,11 @@ def test_every_backend_gives_the_same_bytes(spec, tmp_path, backend, workers):
 
 
 class TestCommand:
+    @pytest.fixture(autouse=True)
+    def quickly(self, monkeypatch):
+        """Drawing takes seconds, and test_charts.py looks at what is drawn."""
+        monkeypatch.setattr(figures, "save_picture", lambda _, path: path.write_text("<svg></svg>"))
+
     def run(self, folder, *flags):
         (folder / "spec.toml").write_text(TOML)
         arguments = ["experiment", str(folder / "spec.toml"), "--output", str(folder / "out"), *flags]
@@ -366,8 +372,6 @@ class TestCommand:
         assert {(row["data"], row["rounds"], row["runs"]) for row in rows} == {("digits", 500, 5)}
         kept = list((tmp_path / "results" / "paper" / "runs").iterdir())
         assert len(kept) == 2 * 4 * len(rows)  # tuned and reported, four gammas
-        again = CliRunner().invoke(cli.app, ["reproduce", *flags])
-        assert json.loads(again.stdout) == rows
 
     def test_only_and_scale(self, tmp_path):
         rows = json.loads(self.run(tmp_path, "--only", "synsep", "--scale", "0.5", "--json").stdout)

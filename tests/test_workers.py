@@ -39,7 +39,7 @@ runs = 3
 name = "delaytron"
 gamma = [0.05, 0.2]
 """
-LONG = TOML.replace("600", "1_000_000").replace("runs = 3", "runs = 1")
+LONG = TOML.replace("600", "500_000").replace("runs = 3", "runs = 1")
 PACKAGES = {"dask": "distributed", "ray": "ray"}
 both = pytest.mark.parametrize("backend", PACKAGES)
 
