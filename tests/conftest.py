@@ -13,7 +13,7 @@ REAL_DATA = Path(os.environ.get("DELAYTRON_DATA", "absent"))
 settings.register_profile(
     "ours",
     deadline=None,  # the first example compiles
-    max_examples=12 if os.environ.get("CI") else 60,
+    max_examples=8 if os.environ.get("CI") else 60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     derandomize=bool(os.environ.get("CI")),
 )
