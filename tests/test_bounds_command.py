@@ -5,7 +5,6 @@ import json
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import delaytron as dt
@@ -20,13 +19,11 @@ from delaytron.theory.study import play, study
 from delaytron.theory.table import STATEMENTS
 from delaytron.theory.trials import Terms, prepare
 
-app = typer.Typer(cls=cli._Commands, pretty_exceptions_enable=False)
-app.command(epilog=bounds.EXAMPLES)(bounds.bounds)
-app.callback()(lambda: None)
-
 
 def delaytron(*args, columns=80):
-    return CliRunner().invoke(app, ["bounds", *map(str, args)], env={"COLUMNS": str(columns)}, prog_name="delaytron")
+    return CliRunner().invoke(
+        cli.app, ["bounds", *map(str, args)], env={"COLUMNS": str(columns)}, prog_name="delaytron"
+    )
 
 
 def output_of(*args, **options):

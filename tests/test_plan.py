@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import delaytron as dt
@@ -21,10 +20,6 @@ from delaytron.planning.simulation import Reached, first_below, mixture
 from delaytron.results import mean_of
 from delaytron.theory import outstanding
 
-APP = typer.Typer(cls=cli._Commands, pretty_exceptions_enable=False)
-APP.callback()(lambda: None)  # so that `plan` stays a word on the command line
-APP.command(epilog=command.EXAMPLES)(command.plan)
-
 SMALL = {"rounds": 3000, "delay": "fixed:10", "target": 0.4, "features": 5, "runs": 3, "tuning_runs": 2}
 FLAGS = shlex.split("--classes 3 --rounds 900 --delay 20 --target 0.4 --features 4 --runs 2 --tuning-runs 1")
 
@@ -36,7 +31,7 @@ def small():
 
 def delaytron(*args, columns=80):
     env = {"COLUMNS": str(columns)}
-    return CliRunner().invoke(APP, ["plan", *map(str, args)], env=env, prog_name="delaytron")
+    return CliRunner().invoke(cli.app, ["plan", *map(str, args)], env=env, prog_name="delaytron")
 
 
 def output_of(*args, **options):

@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -68,6 +68,12 @@ def one_per_round(name: str, values: Any, count: int) -> Any:
     if given.dtype.kind not in "iufb" or given.shape != (count,):
         raise InvalidInput(f"{name} must be {count} numbers, one per round; got shape {given.shape} of {given.dtype}")
     return given
+
+
+def distinct(what: str, names: Sequence[Any], same: str = "name") -> None:
+    """At least one, and no two alike."""
+    if not names or len(set(names)) < len(names):
+        raise InvalidInput(f"{what} must be at least one, and no two of the same {same}; got {names}")
 
 
 def flag(name: str, value: Any) -> bool:

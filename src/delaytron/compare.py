@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from delaytron.batches import Progress
+from delaytron.checks import distinct
 from delaytron.comparisons import APART, Comparison, Entry, Terms
 from delaytron.datasets import Dataset, as_dataset, is_drawn, load
 from delaytron.delays import Delay, as_delay
@@ -185,9 +186,7 @@ def _ordered(delays: Iterable[Any], terms: Terms) -> dict[str, Delay]:
 
 
 def _unequal(what: str, named: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in named]
-    if not names or len(set(names)) < len(names):
-        raise InvalidInput(f"{what} must be at least one, and no two of the same name; got {names}")
+    distinct(what, [name for name, _ in named])
     return dict(named)
 
 

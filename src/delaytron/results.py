@@ -21,6 +21,11 @@ class Mean(NamedTuple):
     value: float
     margin: float
 
+    @property
+    def known_margin(self) -> float | None:
+        """The margin as JSON has it: none for a single run."""
+        return None if np.isnan(self.margin) else self.margin
+
 
 def mean_of(values: Array) -> Mean:
     """Return the mean with its 95 % interval by Student's t.
@@ -36,6 +41,19 @@ def mean_of(values: Array) -> Mean:
     if n < 2:
         return Mean(float(values.mean()), float("nan"))
     return Mean(float(values.mean()), float(stdtrit(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n)))
+
+
+def settling(errors: Array, target: float | Array) -> int | None:
+    """Return the place from which on errors stay at or below a target; None if they are above it at the end.
+
+    Examples
+    --------
+    >>> settling(np.array([0.0, 0.5, 0.2, 0.1]), 0.2), settling(np.array([0.1, 0.3]), 0.2)
+    (2, None)
+    """
+    above = np.flatnonzero(errors > target)
+    place = int(above[-1]) + 1 if above.size else 0
+    return place if place < errors.size else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,9 +106,9 @@ class Result:
         played, greedy = mean_of(self.final_error), mean_of(self.greedy_error)
         return {
             "error": played.value,
-            "error_margin": None if np.isnan(played.margin) else played.margin,
+            "error_margin": played.known_margin,
             "greedy_error": greedy.value,
-            "greedy_error_margin": None if np.isnan(greedy.margin) else greedy.margin,
+            "greedy_error_margin": greedy.known_margin,
         }
 
     def groups(self) -> Iterator[tuple[dict[str, Any], "Result"]]:

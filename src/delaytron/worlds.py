@@ -37,20 +37,28 @@ def make_worlds(runs: Sequence[int], setting: Setting, life: Life) -> tuple[Worl
     longest = 0
     for w, run in enumerate(runs):
         rng = partial(stream, setting.seed, run=run)
-        worlds.rows[w] = choose_rows(setting.n_rows, setting.n_rounds, setting.sampling, rng("rows"))
+        worlds.rows[w] = drawn_rows(setting, run)
         rng("exploration").random(out=worlds.draws[w])
         worlds.lies[w] = life.bend(rng("noise").random(worlds.lies.shape[1]))
-        drawn = setting.delay.sample(setting.n_rounds, rng("delays"))
-        delays = whole_numbers(f"the delays of {setting.delay!r}", drawn, setting.n_rounds, low=1)
+        delays = drawn_delays(setting.delay, setting.n_rounds, setting.seed, run)
         longest = max(longest, deliver(delays, life, worlds, w))
     return worlds, longest
 
 
+def drawn_rows(setting: Setting, run: int) -> Rounds:
+    """Return the rows that a run shows."""
+    return choose_rows(setting.n_rows, setting.n_rounds, setting.sampling, stream(setting.seed, "rows", run=run))
+
+
+def drawn_delays(delay: Delay, n_rounds: int, seed: int, run: int = 0) -> Ints:
+    """Return the delays of a run."""
+    drawn = delay.sample(n_rounds, stream(seed, "delays", run=run))
+    return whole_numbers(f"the delays of {delay!r}", drawn, n_rounds, low=1)
+
+
 def mean_wait(delay: Delay, n_rounds: int, seed: int) -> float:
     """Return how many rounds one waits on average before the answer comes, or the run ends."""
-    drawn = delay.sample(n_rounds, stream(seed, "delays"))
-    checked = whole_numbers(f"the delays of {delay!r}", drawn, n_rounds, low=1)
-    return float(np.minimum(checked, n_rounds).mean())
+    return float(np.minimum(drawn_delays(delay, n_rounds, seed), n_rounds).mean())
 
 
 def empty_worlds(n_worlds: int, n_rounds: int, life: Life) -> Worlds:

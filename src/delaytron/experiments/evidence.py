@@ -7,7 +7,7 @@ import numpy as np
 from delaytron.delays import as_delay
 from delaytron.experiments.summary import Outcome
 from delaytron.records import Array
-from delaytron.results import Result
+from delaytron.results import Result, settling
 from delaytron.worlds import mean_wait
 
 LEARNERS = ("delaytron", "adaptive_delaytron", "adaptive_delaytron, instant")
@@ -54,16 +54,12 @@ def slope(curve: tuple[Array, Array] | None) -> float | None:
 
 
 def first_below(curve: tuple[Array, Array] | None, target: float | Array) -> float | None:
-    """Return the round after which errors stay at or below a target; None if they are above it at the end."""
+    """Return the round after which errors stay at or below a target, interpolated; None if they do not."""
     if curve is None:
         return None
     rounds, errors = curve
-    over = errors - target
-    above = np.flatnonzero(over > 0)
-    if not above.size:
-        return float(rounds[0])
-    last = above[-1]
-    if last + 1 == rounds.size:
-        return None
-    share = over[last] / (over[last] - over[last + 1])
-    return float(np.exp(np.interp(share, [0, 1], np.log(rounds[last : last + 2]))))
+    place, over = settling(errors, target), errors - target
+    if not place:
+        return None if place is None else float(rounds[0])
+    share = over[place - 1] / (over[place - 1] - over[place])
+    return float(np.exp(np.interp(share, [0, 1], np.log(rounds[place - 1 : place + 1]))))

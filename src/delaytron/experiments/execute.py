@@ -59,15 +59,17 @@ def execute(lines: Iterable[Line], store: Store, workers: Workers = THREADS, wat
     """
     wanted = list(lines)
     workers = workers.checked
-    if not missing_jobs(wanted, store):
+    jobs = missing_jobs(wanted, store)
+    if not jobs:
         return  # a cluster may be gone by now
     with hired(workers) as crew:
-        while jobs := missing_jobs(wanted, store):
+        while jobs:
             for job, played in _play_all(jobs, workers, crew, watch):
                 for run, mistakes in zip(job, played.mistakes, strict=True):
                     store.write(run, mistakes)
                 names = tuple(run.key for run in job)
                 store.note(Spent(names, round(played.seconds, 3), crew.side_by_side, played.memory))
+            jobs = missing_jobs(wanted, store)
 
 
 def missing_jobs(lines: Iterable[Line], store: Store) -> list[Job]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from delaytron.checks import choice, whole
+from delaytron.checks import choice, distinct, whole
 from delaytron.comparisons import APART
 from delaytron.datasets import DATASETS, is_drawn
 from delaytron.delays import as_delay
@@ -59,12 +59,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for name, least in LEAST.items():
             whole(name, getattr(self, name), at_least=least)
         choice("sampling", self.sampling, ("replacement", "epochs"))
-        _unequal("data", [_name(data) for data in self.data])
+        distinct("data", [_name(data) for data in self.data], "name or title")
         titled = {(_title(entry), entry["name"]) for entry in self.learners}
-        _unequal("learners", [title for title, _ in titled])
+        distinct("learners", [title for title, _ in titled], "name or title")
         for title, _ in titled:
             own = [entry for entry in self.learners if _title(entry) == title]
-            _unequal(f"delays of {title}", [str(delay) for entry in own for delay in self._delays(entry)])
+            distinct(
+                f"delays of {title}", [str(delay) for entry in own for delay in self._delays(entry)], "name or title"
+            )
         return [
             self._line(data, entry, str(delay))
             for entry in self.learners
@@ -146,11 +148,6 @@ def parse_spec(content: bytes) -> Spec:
         return msgspec.convert(tomllib.loads(content.decode()), Spec)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
         raise InvalidInput(f"must be an experiment in TOML: {problem}") from None
-
-
-def _unequal(what: str, names: list[Any]) -> None:
-    if not names or len(set(names)) < len(names):
-        raise InvalidInput(f"{what} must be at least one, and no two of the same name or title; got {names}")
 
 
 def _check(cls: Any, settings: list[Table]) -> None:

@@ -21,8 +21,8 @@ from delaytron.planning.bounds import Bound, Problem, best_bound, describe, expl
 from delaytron.planning.simulation import BEST, FEATURES, Simulated, Stage, given_stage, made_up_stage
 from delaytron.records import Ints
 from delaytron.results import Result, mean_of
-from delaytron.rng import stream
 from delaytron.theory import outstanding
+from delaytron.worlds import drawn_delays
 
 __all__ = ["BEST", "FEATURES", "Doubled", "Forecast", "Plan", "draft", "exploring", "plan"]
 
@@ -220,6 +220,5 @@ def _text(delay: Any) -> str:
 
 
 def _bounded(model: Delay, problem: Problem, rounds: int, target: float, terms: Terms) -> Forecast:
-    drawn = model.sample(rounds, stream(terms.seed, "delays"))
-    waits = outstanding(whole_numbers(f"the delays of {model!r}", drawn, rounds, low=1))
+    waits = outstanding(drawn_delays(model, rounds, terms.seed))
     return Forecast(model, int(waits.sum()), int(waits.max()), best_bound(problem, waits, target, terms.rounds))

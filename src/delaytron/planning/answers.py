@@ -85,7 +85,7 @@ def _error(result: Result | None) -> str:
     if result is None:
         return ""
     error = mean_of(result.final_error)
-    return with_margin(error.value, _or_none(error.margin))
+    return with_margin(error.value, error.known_margin)
 
 
 def _wrong(result: Result) -> str:
@@ -173,14 +173,10 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "seed": terms.seed,
         "tuning_seed": terms.tuning_seed,
         "summary": summary(plan),
-        "change_when_doubled": {"kind": SIMULATION, "error": moved.value, "error_margin": _or_none(moved.margin)},
+        "change_when_doubled": {"kind": SIMULATION, "error": moved.value, "error_margin": moved.known_margin},
         "forecasts": [_forecast(plan, forecast, factor) for factor, forecast in enumerate(plan.forecasts, start=1)],
         "versions": versions(),
     }
-
-
-def _or_none(number: float) -> float | None:
-    return None if isnan(number) else number
 
 
 def _forecast(plan: Plan, forecast: Forecast, factor: int) -> dict[str, Any]:

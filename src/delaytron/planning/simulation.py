@@ -13,7 +13,7 @@ from delaytron.delays import Delay
 from delaytron.errors import InvalidInput
 from delaytron.learners.base import GAMMAS
 from delaytron.records import Array, Ints
-from delaytron.results import Result
+from delaytron.results import Result, settling
 from delaytron.rng import stream
 from delaytron.simulate import simulate_settings
 
@@ -83,9 +83,8 @@ def first_below(rounds: Ints, errors: Array, target: float) -> int | None:
     >>> first_below(np.array([1, 10, 100, 1000]), np.array([0.0, 0.5, 0.2, 0.1]), 0.2)
     100
     """
-    above = np.flatnonzero(errors > target)
-    place = above[-1] + 1 if above.size else 0
-    return int(rounds[place]) if place < len(rounds) else None
+    place = settling(errors, target)
+    return None if place is None else int(rounds[place])
 
 
 class Reached(NamedTuple):

@@ -1,15 +1,13 @@
 """Regret of runs against fixed weights: hinge, gated hinge and mistakes."""
 
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from delaytron.errors import InvalidInput
-from delaytron.records import Array, Ints, Rounds
-from delaytron.rng import stream
+from delaytron.records import Array, Ints
 from delaytron.theory.comparators import hinge_losses
-from delaytron.worlds import choose_rows
+from delaytron.worlds import drawn_delays, drawn_rows
 
 if TYPE_CHECKING:
     from delaytron.datasets import Dataset
@@ -54,23 +52,20 @@ def regret(result: "Result", data: "Dataset", W: Array) -> Regret:
 def comparator_losses(result: "Result", data: "Dataset", W: Array) -> Array:
     """Return the hinge loss of fixed weights on the rows of every run, so far: (runs, checkpoints)."""
     per_row = hinge_losses(W, data)
-    so_far = {run: np.cumsum(per_row[_rows(result, run)])[result.rounds - 1] for run in set(result.run.tolist())}
+    so_far = {
+        run: np.cumsum(per_row[drawn_rows(_setting(result), run)])[result.rounds - 1]
+        for run in set(result.run.tolist())
+    }
     return np.array([so_far[run] for run in result.run.tolist()])
 
 
 def delays_of(result: "Result", run: int) -> Ints:
     """Return the delays of one run, as they were drawn."""
     setting = _setting(result)
-    return setting.delay.sample(setting.n_rounds, stream(setting.seed, "delays", run=run))
+    return drawn_delays(setting.delay, setting.n_rounds, setting.seed, run)
 
 
 def _setting(result: "Result") -> "Setting":
     if result.setting is None:
         raise InvalidInput("rows and delays can be drawn again for results of simulate only")
     return result.setting
-
-
-def _rows(result: "Result", run: int) -> Rounds:
-    setting = _setting(result)
-    rng = partial(stream, setting.seed, run=run)
-    return choose_rows(setting.n_rows, setting.n_rounds, setting.sampling, rng("rows"))

@@ -159,7 +159,7 @@ def _row(one: Measured, n_rounds: int) -> dict[str, Any]:
 def _mean(name: str, mean: Mean | None) -> dict[str, float | None]:
     if mean is None:
         return {name: None, f"{name}_margin": None}
-    return {name: mean.value, f"{name}_margin": None if np.isnan(mean.margin) else mean.margin}
+    return {name: mean.value, f"{name}_margin": mean.known_margin}
 
 
 def study(data: Dataset, terms: Terms | None = None, **how: Any) -> Study:

@@ -12,11 +12,10 @@ from delaytron.datasets import Dataset
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.records import Array, Ints
-from delaytron.rng import stream
 from delaytron.theory.comparators import STRENGTHS, comparator_path, exact_comparator, hinge_losses
 from delaytron.theory.quantities import Quantities, measure
 from delaytron.theory.table import STATEMENTS, Statement
-from delaytron.worlds import checkpoints
+from delaytron.worlds import checkpoints, drawn_delays
 
 PATH_ROWS = 4000  # to which a path of comparators is fitted: any weights are comparators, so a part will do
 LINEAR_PROGRAM = 4000  # constraints, and weights, that take a second
@@ -66,7 +65,7 @@ class Terms:
 
     def delays(self, run: int = 0) -> Ints:
         """Return the delays of a run, as `simulate` draws them."""
-        return np.asarray(self.delay.sample(self.rounds, stream(self.seed, "delays", run=run)))
+        return drawn_delays(self.delay, self.rounds, self.seed, run)
 
 
 class Comparator(NamedTuple):
