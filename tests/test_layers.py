@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "delaytron"
 LAYERS = [
-    {"errors", "records", "durable", "_inline"},
+    {"errors", "_version", "records", "durable", "_inline"},
     {"_jit", "compressed"},
     {"checks", "places"},
     {"theory.arguments"},

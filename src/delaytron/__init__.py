@@ -1,6 +1,7 @@
 """Learn to choose among K labels when the only answer is "right" or "wrong", late, out of order, or never."""
 
 from delaytron import datasets, delays, theory
+from delaytron._version import __version__
 from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, UnknownDecision
 from delaytron.learners import (
     LEARNERS,
@@ -29,8 +30,6 @@ from delaytron.replay import replay
 from delaytron.results import Result
 from delaytron.simulate import simulate
 
-__version__ = "0.1.0"
-
 __all__ = [
     "LEARNERS",
     "AdaptiveDelaytron",
@@ -58,6 +57,7 @@ __all__ = [
     "Run",
     "Soba",
     "UnknownDecision",
+    "__version__",
     "datasets",
     "delays",
     "load",

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from delaytron import __version__
+from delaytron._version import __version__
 from delaytron.cli import bounds, compare, datasets, delays, experiment, lists, plan, run
 from delaytron.errors import DelaytronError
 

@@ -19,7 +19,7 @@ from threading import Thread
 from traceback import format_exc
 from typing import Any, NamedTuple
 
-import delaytron
+from delaytron._version import __version__
 from delaytron.errors import InvalidInput
 
 TRIES = 3  # of a task whose worker died
@@ -43,7 +43,7 @@ def spread_on(
     cluster: Cluster, at_most: int | None, work: Callable[[Any], Any], tasks: Iterable[Any]
 ) -> Iterator[tuple[Any, Any]]:
     """Yield every task with what came of it, as soon as it is there; at most so many are handed out at a time."""
-    calls = ((task, partial(_answer, delaytron.__version__, work, task)) for task in tasks)
+    calls = ((task, partial(_answer, __version__, work, task)) for task in tasks)
     waiting = {cluster.submit(call): task for task, call in islice(calls, at_most)}
     while waiting:
         for future in _first_done(cluster, waiting):
@@ -54,8 +54,8 @@ def spread_on(
 
 def _answer(version: str, work: Callable[[Any], Any], task: Any) -> Any:
     """Do a task there; its errors come back as values, so that whatever else a future raises is due to the cluster."""
-    if version != delaytron.__version__:
-        return InvalidInput(f"a worker has delaytron {delaytron.__version__}, here it is {version}; install the same")
+    if version != __version__:
+        return InvalidInput(f"a worker has delaytron {__version__}, here it is {version}; install the same")
     try:
         return work(task)
     except Exception as problem:

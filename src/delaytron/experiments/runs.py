@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from delaytron import __version__
+from delaytron._version import __version__
 from delaytron.delays import Delay, Trace, WithMissing
 from delaytron.errors import InvalidInput
 from delaytron.worlds import CHECKPOINTS

@@ -1,0 +1,3 @@
+"""The version of the package; it is part of the key of every stored run."""
+
+__version__ = "0.1.0"
