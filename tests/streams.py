@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 
 import delaytron as dt
-from delaytron._jit import Kernel
+from delaytron.compiler.kernel import Kernel
 from delaytron.rng import stream as random_stream
 
 NEVER = 10**9

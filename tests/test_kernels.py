@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delaytron._jit import fill, interpreted, kernel, slot
+from delaytron.compiler.kernel import fill, interpreted, kernel, slot
 from delaytron.kernels import lanes
 from delaytron.kernels.arrivals import schedule, sort_arrivals
 from delaytron.kernels.explore import argmax, draw

@@ -7,8 +7,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "delaytron"
 LAYERS = [
-    {"errors", "_version", "records", "durable", "_inline"},
-    {"_jit", "compressed"},
+    {"errors", "_version", "records", "durable", "compiler.inline", "compiler"},
+    {"compiler.kernel", "compressed"},
     {"checks", "places"},
     {"theory.arguments"},
     {"theory.moments", "theory.quantities", "theory.mistakes"},
@@ -130,7 +130,7 @@ def test_only_the_compiler_files_import_numba():
         for module, _, _ in imports(tree)
         if module.split(".")[0] in ("numba", "llvmlite")
     }
-    assert users == {"_inline", "_jit", "kernels.lanes_llvm"}
+    assert users == {"compiler.inline", "compiler.kernel", "kernels.lanes_llvm"}
 
 
 @pytest.mark.parametrize(

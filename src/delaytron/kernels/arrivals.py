@@ -1,6 +1,6 @@
 """When feedback arrives: the rounds sorted by the round in which their answer is delivered."""
 
-from delaytron._jit import fill, kernel
+from delaytron.compiler.kernel import fill, kernel
 from delaytron.records import Ints, Rounds
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from delaytron._jit import kernel
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.linear import as_matrix, zero_weights
 from delaytron.records import Array, Size
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from delaytron._jit import kernel, slot
+from delaytron.compiler.kernel import kernel, slot
 from delaytron.kernels.linear import score
 from delaytron.records import Array, Row
 

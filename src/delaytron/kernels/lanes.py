@@ -7,7 +7,7 @@ compiled twin in `lanes_llvm.py` is the same expression as vector instructions.
 
 import numpy as np
 
-from delaytron._jit import machine
+from delaytron.compiler.kernel import machine
 from delaytron.records import Array
 
 in_registers = machine("delaytron.kernels.lanes_llvm")

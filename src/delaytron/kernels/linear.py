@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from delaytron._jit import fill, kernel, slot
+from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.kernels.lanes import add_products, add_scaled, prefetch, store_sum, store_totals, zero_tile, zeros
 from delaytron.records import Array, Rounds, Row, Size
 

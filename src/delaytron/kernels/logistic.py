@@ -3,7 +3,7 @@
 from math import exp, sqrt
 from typing import Any
 
-from delaytron._jit import kernel
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.linear import score_of
 from delaytron.records import Array
 

@@ -6,7 +6,7 @@ A learner fills the slots. The simulator runs `play` over many rounds and runs; 
 
 from typing import Any
 
-from delaytron._jit import kernel, slot
+from delaytron.compiler.kernel import kernel, slot
 from delaytron.kernels.explore import rival_of
 from delaytron.kernels.linear import prefetch_row, row_of, score
 from delaytron.records import Array, Ints, Log, Play, Row, Span, Stream, Worlds

@@ -1,6 +1,6 @@
 """Predictions and the answers to them: a histogram from which the most confident part is cut."""
 
-from delaytron._jit import kernel
+from delaytron.compiler.kernel import kernel
 from delaytron.records import Ints
 
 BINS = 100

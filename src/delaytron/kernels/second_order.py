@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron._jit import kernel
+from delaytron.compiler.kernel import kernel
 from delaytron.errors import InvalidInput
 from delaytron.kernels.linear import score_of, zero_weights
 from delaytron.records import Array, Bools, Ints, Size

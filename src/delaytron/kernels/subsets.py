@@ -6,7 +6,7 @@ one that was played, and the one that looked best.
 
 from typing import Any
 
-from delaytron._jit import kernel
+from delaytron.compiler.kernel import kernel
 from delaytron.records import Array
 
 BITS = 32  # a float would hold 53, but 32 are found by a shift

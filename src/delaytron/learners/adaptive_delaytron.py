@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron._jit import kernel
 from delaytron.checks import choice, exploration, flag
+from delaytron.compiler.kernel import kernel
 from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.linear import zero_weights

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron._jit import kernel
 from delaytron.checks import choice, positive
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.linear import add_row, padded, squared_norm, zero_weights
 from delaytron.records import Array, Row, Size
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from delaytron._jit import fill
 from delaytron.checks import whole
+from delaytron.compiler.kernel import fill
 from delaytron.kernels.linear import as_matrix, padded, zero_weights
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED, score_all
 from delaytron.learners.average import Average

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron._jit import fill, kernel, slot
 from delaytron.checks import choice, number, positive, whole
+from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.errors import InvalidInput
 from delaytron.kernels.diagonal import grow_class, inverse_diagonal
 from delaytron.kernels.explore import argmax

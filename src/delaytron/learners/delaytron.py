@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple, Unpack
 
-from delaytron._jit import kernel
 from delaytron.checks import exploration, positive
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily
 from delaytron.learners.base import DEFAULT_GAMMA, Learner
 from delaytron.learners.common import Common

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron._jit import kernel
 from delaytron.checks import choice, exploration, whole
+from delaytron.compiler.kernel import kernel
 from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import argmax
 from delaytron.kernels.linear import score, zero_weights

@@ -3,8 +3,8 @@
 from math import inf
 from typing import Any, NamedTuple, Unpack
 
-from delaytron._jit import kernel
 from delaytron.checks import choice, exploration, whole
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import add_row, score, squared_norm
 from delaytron.learners.aggression import ScoringState, read_aggression, scoring_state, separate

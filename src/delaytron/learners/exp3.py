@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron._jit import kernel
 from delaytron.checks import positive
+from delaytron.compiler.kernel import kernel
 from delaytron.learners.base import Learner
 from delaytron.learners.common import Common
 from delaytron.learners.rule import Rule

@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple, Unpack
 
-from delaytron._jit import kernel
 from delaytron.checks import exploration, positive
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import argmax, mix_greedily, rival_of
 from delaytron.kernels.linear import add_row, score
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner

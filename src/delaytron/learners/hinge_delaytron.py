@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron._jit import kernel
 from delaytron.checks import exploration, positive, whole
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import add_row, squared_norm, zero_weights
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron._jit import fill, kernel, slot
 from delaytron.checks import choice, exploration, positive, whole
+from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.kernels.diagonal import grow_classes, inverse_diagonal
 from delaytron.kernels.explore import argmax, draw, mix_greedily
 from delaytron.kernels.linear import score, zero_weights

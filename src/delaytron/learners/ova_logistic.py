@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron._jit import kernel
 from delaytron.checks import choice, exploration, positive
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import argmax, mix_greedily
 from delaytron.kernels.linear import score, zero_weights
 from delaytron.kernels.logistic import logistic_step, sigmoid

@@ -3,8 +3,8 @@
 from math import inf
 from typing import Any, NamedTuple, Unpack
 
-from delaytron._jit import kernel
 from delaytron.checks import exploration
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.linear import add_row, score_of, squared_norm
 from delaytron.learners.aggression import read_aggression, tau

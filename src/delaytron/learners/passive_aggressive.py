@@ -3,8 +3,8 @@
 from math import inf
 from typing import Any, NamedTuple, Unpack
 
-from delaytron._jit import kernel
 from delaytron.checks import whole
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import follow_greedily, rival_of
 from delaytron.kernels.linear import score
 from delaytron.learners.aggression import ScoringState, read_aggression, scoring_state, separate

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple, Unpack
 
-from delaytron._jit import kernel
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import follow_greedily
 from delaytron.kernels.linear import add_row
 from delaytron.learners.base import Learner

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from delaytron._jit import fill, kernel, slot, taker
+from delaytron.compiler.kernel import fill, kernel, slot, taker
 from delaytron.errors import InvalidInput
 from delaytron.kernels.loop import ANSWERED
 from delaytron.learners.ledger import OPEN, Ledger

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron._jit import fill, kernel, taker
+from delaytron.compiler.kernel import fill, kernel, taker
 from delaytron.kernels import loop
 from delaytron.kernels.explore import explore_greedily, follow_greedily, note_nothing, pick_one
 from delaytron.kernels.linear import add_row, zero_weights

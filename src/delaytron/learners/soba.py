@@ -4,8 +4,8 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron._jit import kernel
 from delaytron.checks import choice, exploration, positive, whole
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.diagonal import compare, grow_class, inverse_diagonal
 from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import zero_weights

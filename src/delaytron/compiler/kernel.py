@@ -51,6 +51,7 @@ class Kernel:
         self.__wrapped__ = function
 
     def __call__(self, *args: Any) -> Any:
+        """Run the machine code."""
         return self.compiled(*args)
 
     @cached_property
@@ -70,7 +71,7 @@ class Kernel:
         """The part of a larger kernel that this one becomes; Python cannot call it."""
         if self.machine is not None:
             return cast(Callable[..., Any], getattr(import_module(self.machine), self.function.__name__))
-        from delaytron._inline import InlineCompiler  # noqa: PLC0415 - imports numba
+        from delaytron.compiler.inline import InlineCompiler  # noqa: PLC0415 - imports numba
 
         return self._compile(forceinline=True, no_cpython_wrapper=True, pipeline_class=InlineCompiler)
 

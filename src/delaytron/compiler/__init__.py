@@ -1,0 +1,1 @@
+"""Kernels: Python functions that are compiled on first use."""
