@@ -7,9 +7,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "delaytron"
 LAYERS = [
-    {"errors", "_version", "records", "durable", "compiler.inline", "compiler"},
-    {"compiler.kernel", "compressed"},
-    {"checks", "places"},
+    {"errors", "_version", "records", "files.atomic", "files", "compiler.inline", "compiler"},
+    {"compiler.kernel", "files.compressed"},
+    {"checks", "files.lines"},
     {"theory.arguments"},
     {"theory.moments", "theory.quantities", "theory.mistakes"},
     {"theory.growth"},

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import delaytron as dt
 from delaytron import cli
-from delaytron.places import place_of
+from delaytron.files.lines import place_of
 
 NOT_A_NUMBER = (
     "column 'age': 'abc' is not a number; to take the column as categories pass categorical=['age'] (--categorical age)"

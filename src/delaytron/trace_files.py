@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.compressed import open_binary, plain_suffix, reading
 from delaytron.errors import InvalidInput
-from delaytron.places import place_of, refuse_ragged
+from delaytron.files.compressed import open_binary, plain_suffix, reading
+from delaytron.files.lines import place_of, refuse_ragged
 from delaytron.records import NEVER
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rich.table import Table
 from delaytron.cli import options
 from delaytron.cli.outputs import busy, show, telling_bar
 from delaytron.comparisons import assignments
-from delaytron.durable import replace_file
+from delaytron.files.atomic import replace_file
 from delaytron.tables import Row, new_table, with_margin
 
 if TYPE_CHECKING:

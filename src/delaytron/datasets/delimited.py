@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from delaytron.compressed import open_binary, reading
 from delaytron.datasets.base import Block
 from delaytron.datasets.cells import number_in
 from delaytron.datasets.columns import plan_columns, table_source
 from delaytron.datasets.headers import Column, Columns, check_header, find_columns, find_label
 from delaytron.errors import InvalidInput
-from delaytron.places import place_of, records, refuse_ragged
+from delaytron.files.compressed import open_binary, reading
+from delaytron.files.lines import place_of, records, refuse_ragged
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from delaytron.checks import choice
-from delaytron.compressed import OPENERS, plain_suffix
 from delaytron.datasets.arrow import open_parquet, read_feather, read_frame, read_parquet
 from delaytron.datasets.base import Block, Dataset, encode_present
 from delaytron.datasets.delimited import read_delimited
@@ -14,6 +13,7 @@ from delaytron.datasets.headers import Column, Columns
 from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
 from delaytron.datasets.npz import read_npz
 from delaytron.errors import InvalidInput
+from delaytron.files.compressed import OPENERS, plain_suffix
 
 Classes = TypeVar("Classes", bound=Any)
 READERS: dict[str, Callable[..., Block]] = {

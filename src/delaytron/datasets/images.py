@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import choice
-from delaytron.compressed import BROKEN
 from delaytron.datasets.base import Block, Dataset
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
 from delaytron.datasets.named import assemble
 from delaytron.errors import InvalidInput
+from delaytron.files.compressed import BROKEN
 
 
 def cifar10(part: str = "all") -> Dataset:

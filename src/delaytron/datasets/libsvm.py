@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.compressed import blocks_of_lines
 from delaytron.datasets.base import Block
 from delaytron.errors import InvalidInput
+from delaytron.files.compressed import blocks_of_lines
 from delaytron.matrices import is_sparse, stack_rows
 from delaytron.records import Array, Bytes, Ints
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import choice
-from delaytron.compressed import BROKEN
 from delaytron.datasets.base import Block, Dataset
 from delaytron.datasets.cards import Card, File
 from delaytron.datasets.downloads import fetch
 from delaytron.errors import InvalidInput
+from delaytron.files.compressed import BROKEN
 from delaytron.matrices import is_sparse, stack_rows
 
 Reader = Callable[..., Block]  # of a part's name and the paths of its files; labels are class numbers

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.compressed import BROKEN
 from delaytron.datasets.base import Block, Dataset
 from delaytron.datasets.cards import Card
 from delaytron.datasets.catalogue import CARDS, NEWS20_ARCHIVE, NEWS20_COUNTS
 from delaytron.datasets.downloads import cache_folder, fetch, find
 from delaytron.datasets.named import assemble, check, class_numbers
-from delaytron.durable import replace_arrays
 from delaytron.errors import InvalidInput
+from delaytron.files.atomic import replace_arrays
+from delaytron.files.compressed import BROKEN
 
 Document = tuple[str, str, str]  # the part, the group with the name of the message, the text
 WORD = r"\b[a-z]{2,}\b"

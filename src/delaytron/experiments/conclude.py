@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from delaytron.durable import replace_file
 from delaytron.experiments.charts import charts
 from delaytron.experiments.claims import claims
 from delaytron.experiments.contest import contest
@@ -16,6 +15,7 @@ from delaytron.experiments.store import Store
 from delaytron.experiments.summary import Outcome
 from delaytron.experiments.texts import as_csv, as_markdown
 from delaytron.experiments.theory_section import theory_section
+from delaytron.files.atomic import replace_file
 
 THEORY_ROUNDS = 20_000  # some seconds
 

@@ -11,9 +11,9 @@ from string import Template
 from typing import Any
 from urllib.parse import quote
 
-from delaytron.durable import replace_file
 from delaytron.experiments.charts import Chart, Series
 from delaytron.experiments.findings import Cell, Claim, Report, Section, Table, shown
+from delaytron.files.atomic import replace_file
 from delaytron.plots import COLOURS, DASHES, MARKERS
 from delaytron.results import Mean
 

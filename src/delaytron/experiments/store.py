@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from delaytron.durable import replace_file
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import Run
+from delaytron.files.atomic import replace_file
 from delaytron.records import Ints
 from delaytron.results import Result
 from delaytron.worlds import checkpoints

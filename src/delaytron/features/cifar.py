@@ -5,9 +5,9 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from delaytron.compressed import BROKEN
 from delaytron.errors import InvalidInput
 from delaytron.features.network import Images, Pixels
+from delaytron.files.compressed import BROKEN
 
 TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 TEST = "test_batch.bin"

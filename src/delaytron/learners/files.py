@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.durable import replace_file
 from delaytron.errors import InvalidInput
+from delaytron.files.atomic import replace_file
 from delaytron.kernels.linear import zero_weights
 from delaytron.learners.file_checks import Tensors, check_field, check_open_decisions
 from delaytron.learners.ledger import OPEN, Ledger

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 from pathlib import Path
 
-from delaytron.compressed import open_binary, reading
 from delaytron.errors import InvalidInput
+from delaytron.files.compressed import open_binary, reading
 
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
