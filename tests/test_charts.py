@@ -12,7 +12,7 @@ from delaytron.experiments.execute import execute
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store
 from delaytron.experiments.summary import outcomes
-from delaytron.plots import COLOURS
+from delaytron.plotting import COLOURS
 
 TOML = """
 name = "small"

@@ -15,7 +15,7 @@ LAYERS = [
     {"theory.growth"},
     {"theory.bounds", "theory.repaired", "theory.steps"},
     {"theory.table"},
-    {"rng", "matrices", "times", "trace_files", "kernels.lanes", "kernels.lanes_llvm"},
+    {"rng", "plotting", "formats", "matrices", "times", "trace_files", "kernels.lanes", "kernels.lanes_llvm"},
     {"traces", "kernels", "kernels.linear"},
     {"kernels.explore", "kernels.arrivals", "kernels.logistic", "kernels.quantiles"},
     {"kernels.second_order", "kernels.diagonal", "kernels.subsets"},

@@ -12,6 +12,7 @@ import delaytron as dt
 from delaytron import cli
 from delaytron.cli import plan as command
 from delaytron.delays import NEVER, Fixed, Trace, parse
+from delaytron.formats import as_json
 from delaytron.learners.base import GAMMAS
 from delaytron.planning import Doubled, draft, exploring, plan
 from delaytron.planning.answers import BOUND, EXACT, SIMULATION, answers, change, plan_document, summary
@@ -263,7 +264,7 @@ class TestOutput:
     def test_json_holds_the_numbers_of_the_library(self):
         document = json.loads(output_of(*FLAGS, "--json"))
         found = plan(classes=3, rounds=900, delay="20", target=0.4, features=4, runs=2, tuning_runs=1)
-        assert document == json.loads(dt.tables.as_json(plan_document(found)))
+        assert document == json.loads(as_json(plan_document(found)))
         assert document["rounds"] == 900
         assert [forecast["times_the_delay"] for forecast in document["forecasts"]] == [1, 2]
         first = document["forecasts"][0]["simulations"][0]

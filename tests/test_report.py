@@ -11,7 +11,7 @@ import pytest
 from delaytron.experiments.charts import Chart, Panel, Series
 from delaytron.experiments.findings import Claim, Report, Section, Table, shown
 from delaytron.experiments.report import write_report
-from delaytron.plots import COLOURS
+from delaytron.plotting import COLOURS
 from delaytron.results import Mean
 
 pytestmark = pytest.mark.xdist_group("report")  # one browser for all

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delaytron.checks import whole
+from delaytron.formats import assignments
 from delaytron.results import Result
 
 if TYPE_CHECKING:
@@ -120,14 +121,3 @@ class Comparison:
         from delaytron.plots import plot_comparison  # noqa: PLC0415 - needs matplotlib
 
         plot_comparison(self, path)
-
-
-def assignments(setting: dict[str, Any]) -> str:
-    """Return a setting in one line.
-
-    Examples
-    --------
-    >>> assignments({"gamma": 0.25, "variant": "II"})
-    'gamma=0.25 variant=II'
-    """
-    return " ".join(f"{name}={value}" for name, value in setting.items())

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from delaytron.datasets import Dataset
 from delaytron.datasets.scaling import Scaling
 from delaytron.matrices import as_kind, is_sparse
-from delaytron.plots import COLOURS, save_picture
+from delaytron.plotting import COLOURS, save_picture
 from delaytron.records import Array, Ints
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.plots import COLOURS, DASHES, save_picture
+from delaytron.plotting import COLOURS, DASHES, save_picture
 from delaytron.records import Array
 
 if TYPE_CHECKING:

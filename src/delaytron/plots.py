@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.errors import InvalidInput
+from delaytron.plotting import COLOURS, DASHES, draw_band, look_of, name_errors, save_picture
 from delaytron.results import Result, mean_of
 
 if TYPE_CHECKING:
     from delaytron.comparisons import Comparison, Entry
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")  # safe for the colour-blind
-DASHES = ("-", "--", "-.", ":")
 WIDEST = 44  # letters of a title or a label that fit into one panel
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # with seven colours and four dashes: no two alike of many
 LABEL_HEIGHT = 0.17  # inches of a name beside the lines
 
 
@@ -46,14 +43,6 @@ def plot_curves(results: Sequence[Result], path: str | Path) -> None:
     save_picture(figure, path)
 
 
-def save_picture(figure: Any, path: str | Path) -> None:
-    """Write a figure in the form that the ending of the path asks for."""
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as problem:
-        raise InvalidInput(f"cannot save the picture as {path}: {problem}") from None
-
-
 def _varying(results: Sequence[Result]) -> list[str]:
     """Return the names of the parameters that have more than one value."""
     settings = [setting for result in results for setting in result.parameters]
@@ -78,12 +67,6 @@ def _draw_curve(panel: Any, part: Result, **look: Any) -> Any:
     shown = ~np.isnan(errors).any(axis=0)
     rounds, errors = part.rounds[shown], errors[:, shown]
     return draw_band(panel, rounds, errors.mean(axis=0), errors.min(axis=0), errors.max(axis=0), **look)
-
-
-def draw_band(panel: Any, x: Any, y: Any, low: Any, high: Any, **look: Any) -> Any:
-    """Draw a line with a band around it; return the line."""
-    panel.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
-    return panel.plot(x, y, linewidth=1.6, **look)[0]
 
 
 def _dress(panels: Any, learners: Sequence[str], rows: Sequence[str], scale: str) -> None:
@@ -151,19 +134,6 @@ def _height(entry: "Entry", low: float, high: float) -> float:
     return float(np.log(value / low) / np.log(high / low))
 
 
-def look_of(place: int, hollow: bool = False) -> dict[str, Any]:
-    """Return colour, marker and dashes of a line: no two alike of many."""
-    colour = COLOURS[place % len(COLOURS)]
-    return {
-        "color": colour,
-        "marker": MARKERS[place % len(MARKERS)],
-        "markerfacecolor": "white" if hollow else colour,
-        "linestyle": DASHES[place // len(COLOURS) % len(DASHES)],
-        "linewidth": 1.4,
-        "markersize": 5.5,
-    }
-
-
 def _draw_entries(
     panel: Any, entries: Sequence["Entry"], aside: float, low: float, look: dict[str, Any]
 ) -> tuple[float, float]:
@@ -182,17 +152,6 @@ def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, 
     panel.annotate("", ends, (1.04, height), "data", "axes fraction", arrowprops=line, annotation_clip=False)
     panel.plot(1.04, height, transform=panel.transAxes, clip_on=False, **look)
     panel.text(1.065, height, name, transform=panel.transAxes, va="center", fontsize=9)
-
-
-def name_errors(panel: Any) -> None:
-    """Write the errors along a log axis as plain numbers, more of them where the axis is short."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 - slow to import
-
-    low, high = panel.get_ylim()
-    close = high / low < 10
-    panel.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 7, 8) if close else (1, 2, 5)))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    panel.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _dress_comparison(panel: Any, comparison: "Comparison", low: float, high: float) -> None:

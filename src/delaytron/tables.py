@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from delaytron.comparisons import Comparison, Entry, assignments
+from delaytron.comparisons import Comparison, Entry
+from delaytron.formats import assignments, compact, versions, with_margin
 from delaytron.results import Result
 
 if TYPE_CHECKING:
@@ -81,14 +81,6 @@ def _rows(played: Played) -> Iterator[Row]:
         }
 
 
-def versions() -> dict[str, str]:
-    """Return the versions on which the numbers may depend."""
-    from importlib.metadata import version  # noqa: PLC0415 - slow to import
-    from platform import python_version  # noqa: PLC0415
-
-    return {"python": python_version()} | {name: version(name) for name in ("delaytron", "numpy", "numba")}
-
-
 def results_table(report: Report) -> Table:
     """Return the table of errors, a line per learner, delay and setting."""
     names = list(dict.fromkeys(name for row in report.rows for name in row["parameters"]))
@@ -116,11 +108,6 @@ def _numbers(row: Row, best: bool, compared: bool) -> list[str]:
         _exact(row["rounds"]),
         compact(row["rounds_per_second"]),
     ]
-
-
-def with_margin(error: float, margin: float | None) -> str:
-    """Return an error with its interval, if there is one."""
-    return f"{error:.4f}" + ("" if margin is None else f" ± {margin:.4f}")
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -185,35 +172,6 @@ def _comparison_caption(comparison: Comparison) -> str:
         *(f"{name} cannot play: {reason}" for name, reason in comparison.left_out.items()),
     ]
     return escape("\n".join(lines))
-
-
-def as_json(document: Any) -> str:
-    """Return plain values as one indented JSON document; JSON has no infinity, so that is text."""
-    import msgspec  # noqa: PLC0415 - only where used
-
-    return msgspec.json.format(msgspec.json.encode(_finite(document)), indent=2).decode()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return str(value) if isinstance(value, float) and isinf(value) else value
-
-
-def compact(number: float) -> str:
-    """Return a number in a few characters.
-
-    Examples
-    --------
-    >>> compact(321.4), compact(45678), compact(9876543)
-    ('321', '45.7k', '9.88M')
-    """
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:#.3g}".rstrip(".") + letter
-    return f"{number:.0f}"
 
 
 def new_table(*columns: str, caption: str = "") -> Table:

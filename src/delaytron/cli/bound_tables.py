@@ -15,6 +15,7 @@ from rich.text import Text
 
 from delaytron import tables
 from delaytron.errors import InvalidInput
+from delaytron.formats import compact, versions
 from delaytron.results import Mean
 from delaytron.theory.study import Measured, Study
 from delaytron.theory.table import GATED, GREEDY, HINGE, PLAYED, Row
@@ -54,7 +55,7 @@ class Promises:
     def document(self) -> dict[str, Any]:
         """All numbers as plain values."""
         told = {"delay": repr(self.terms.delay), "seed": self.terms.seed}
-        return {**self.words, **told, "bounds": self._lines(), "versions": tables.versions()}
+        return {**self.words, **told, "bounds": self._lines(), "versions": versions()}
 
     def _lines(self) -> list[dict[str, Any]]:
         names = ("name", "source", "learner", "loss", "holds")
@@ -106,7 +107,7 @@ class Studies:
     @cached_property
     def document(self) -> list[dict[str, Any]]:
         """All numbers as plain values, an entry per delay."""
-        return [{**study.document(), "versions": tables.versions()} for study in self.studies]
+        return [{**study.document(), "versions": versions()} for study in self.studies]
 
     @property
     def shown(self) -> RenderableType:
@@ -203,7 +204,7 @@ def _number(value: float | None) -> str:
     if abs(value) >= 1e12:
         return f"{value:.3g}"
     if abs(value) >= 1e6:
-        return ("-" if value < 0 else "") + tables.compact(abs(value))
+        return ("-" if value < 0 else "") + compact(abs(value))
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

@@ -12,9 +12,9 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from delaytron import tables
 from delaytron.batches import Progress
 from delaytron.errors import InvalidInput
+from delaytron.formats import as_json, compact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ class Outcome(Protocol):
 def show(document: Any, table: RenderableType, json: bool) -> None:
     """Print one JSON document or a table."""
     if json:
-        typer.echo(tables.as_json(document))
+        typer.echo(as_json(document))
     else:
         Console(highlight=False).print(table)
 
@@ -74,7 +74,7 @@ def write(files: Sequence[tuple[str, Path]], outcome: Outcome, document: Any, js
 
             write_csv(outcome.to_table(), path)
         else:
-            path.write_text(tables.as_json(document) + "\n", encoding="utf-8")
+            path.write_text(as_json(document) + "\n", encoding="utf-8")
         typer.echo(f"wrote {path}", err=json)
 
 
@@ -105,7 +105,7 @@ def telling_bar(total: int, unit: str, at_first: str) -> Iterator[tuple[Progress
 
     class Speed(progress.ProgressColumn):
         def render(self, task: progress.Task) -> str:
-            return f"{tables.compact(task.speed)} {unit}/s" if task.speed else at_first
+            return f"{compact(task.speed)} {unit}/s" if task.speed else at_first
 
     columns = (progress.BarColumn(), progress.TaskProgressColumn(), progress.TimeRemainingColumn(), Speed())
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from math import hypot
 
 from delaytron.compare import remark
-from delaytron.comparisons import assignments
 from delaytron.delays import as_delay
 from delaytron.experiments.findings import Cell, Section, Table
 from delaytron.experiments.summary import Outcome
+from delaytron.formats import assignments
 from delaytron.results import mean_of
 from delaytron.simulate import learner_class
 from delaytron.worlds import mean_wait

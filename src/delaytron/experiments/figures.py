@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from delaytron.experiments.charts import Chart, Series
-from delaytron.plots import draw_band, look_of, name_errors, save_picture
+from delaytron.plotting import draw_band, look_of, name_errors, save_picture
 
 ENDINGS = (".png", ".svg")
 WIDTH, HEIGHT = 3.1, 2.5  # inches of a panel

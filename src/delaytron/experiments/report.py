@@ -14,7 +14,7 @@ from urllib.parse import quote
 from delaytron.experiments.charts import Chart, Series
 from delaytron.experiments.findings import Cell, Claim, Report, Section, Table, shown
 from delaytron.files.atomic import replace_file
-from delaytron.plots import COLOURS, DASHES, MARKERS
+from delaytron.plotting import COLOURS, DASHES, MARKERS
 from delaytron.results import Mean
 
 STYLES = ("uPlot.min.css", "report.css")

@@ -5,14 +5,13 @@ import platform
 from collections import defaultdict
 from collections.abc import Sequence
 
-from delaytron.comparisons import assignments
 from delaytron.experiments.findings import Section, Table
 from delaytron.experiments.runs import Line
 from delaytron.experiments.spec import Spec
 from delaytron.experiments.store import Store
 from delaytron.experiments.summary import Outcome
+from delaytron.formats import assignments, compact, versions
 from delaytron.results import mean_of
-from delaytron.tables import compact, versions
 
 RESULT_COLUMNS = ("data", "learner", "delay", "setting", "error", "greedy error", "runs")
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isnan
 from typing import Any, NamedTuple
 
+from delaytron.formats import versions, with_margin
 from delaytron.learners.base import GAMMAS
 from delaytron.planning import Forecast, Plan, exploring
 from delaytron.planning.bounds import Bound
 from delaytron.planning.simulation import Reached, Simulated, errors_by_gamma
 from delaytron.results import Mean, Result, mean_of
-from delaytron.tables import versions, with_margin
 
 EXACT, BOUND, SIMULATION = "exact", "bound", "simulation"
 APART = 2  # times the error of the best run, beyond which some runs are stuck

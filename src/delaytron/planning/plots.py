@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delaytron.planning.simulation import Simulated, errors_by_gamma
-from delaytron.plots import COLOURS, DASHES, MARKERS, draw_band, name_errors, save_picture
+from delaytron.plotting import COLOURS, DASHES, MARKERS, draw_band, name_errors, save_picture
 
 if TYPE_CHECKING:
     from delaytron.planning import Plan

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.plots import COLOURS, MARKERS, save_picture
+from delaytron.plotting import COLOURS, MARKERS, save_picture
 from delaytron.records import Array, Ints
 from delaytron.results import mean_of
 from delaytron.theory.table import GATED, GREEDY, HINGE

@@ -1,0 +1,57 @@
+"""Numbers, settings and documents as people and machines read them."""
+
+from math import isinf
+from typing import Any
+
+
+def versions() -> dict[str, str]:
+    """Return the versions on which the numbers may depend."""
+    from importlib.metadata import version  # noqa: PLC0415 - slow to import
+    from platform import python_version  # noqa: PLC0415
+
+    return {"python": python_version()} | {name: version(name) for name in ("delaytron", "numpy", "numba")}
+
+
+def with_margin(error: float, margin: float | None) -> str:
+    """Return an error with its interval, if there is one."""
+    return f"{error:.4f}" + ("" if margin is None else f" ± {margin:.4f}")
+
+
+def as_json(document: Any) -> str:
+    """Return plain values as one indented JSON document; JSON has no infinity, so that is text."""
+    import msgspec  # noqa: PLC0415 - only where used
+
+    return msgspec.json.format(msgspec.json.encode(_finite(document)), indent=2).decode()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return str(value) if isinstance(value, float) and isinf(value) else value
+
+
+def compact(number: float) -> str:
+    """Return a number in a few characters.
+
+    Examples
+    --------
+    >>> compact(321.4), compact(45678), compact(9876543)
+    ('321', '45.7k', '9.88M')
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:#.3g}".rstrip(".") + letter
+    return f"{number:.0f}"
+
+
+def assignments(setting: dict[str, Any]) -> str:
+    """Return a setting in one line.
+
+    Examples
+    --------
+    >>> assignments({"gamma": 0.25, "variant": "II"})
+    'gamma=0.25 variant=II'
+    """
+    return " ".join(f"{name}={value}" for name, value in setting.items())
