@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import delaytron as dt
 from delaytron.kernels.linear import weight_shape
-from delaytron.learners.rule import banditron_update
+from delaytron.kernels.updates import banditron_update
 from delaytron.records import Play, Row
 from streams import interpreter, make, play_compiled, same_bits, stories
 

@@ -17,7 +17,7 @@ LAYERS = [
     {"theory.table"},
     {"rng", "plotting", "formats", "matrices", "times", "trace_files", "kernels.lanes", "kernels.lanes_llvm"},
     {"traces", "kernels", "kernels.linear"},
-    {"kernels.explore", "kernels.arrivals", "kernels.logistic", "kernels.quantiles"},
+    {"kernels.explore", "kernels.updates", "kernels.arrivals", "kernels.logistic", "kernels.quantiles"},
     {"kernels.second_order", "kernels.diagonal", "kernels.subsets"},
     {"kernels.loop"},
     {"learners.ledger", "learners.rule", "learners.average", "life"},

@@ -10,9 +10,10 @@ from delaytron.compiler.kernel import kernel
 from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.linear import zero_weights
+from delaytron.kernels.updates import banditron_revision, banditron_update
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
 from delaytron.learners.common import Common
-from delaytron.learners.rule import Rule, banditron_revision, banditron_update
+from delaytron.learners.rule import Rule
 from delaytron.records import Array, Ints, Play, Size
 
 WAITED, EPOCH, EPOCH_START = 0, 1, 2  # the cells of the clock: sum of m_s, e, and the round in which e began

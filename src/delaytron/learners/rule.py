@@ -10,7 +10,7 @@ import numpy as np
 from delaytron.compiler.kernel import fill, kernel, taker
 from delaytron.kernels import loop
 from delaytron.kernels.explore import explore_greedily, follow_greedily, note_nothing, pick_one
-from delaytron.kernels.linear import add_row, zero_weights
+from delaytron.kernels.linear import zero_weights
 from delaytron.records import Array, Play, Size
 
 step, told = loop.step, loop.told  # the slots
@@ -64,28 +64,6 @@ def hear_late(state: Any, params: Any, past: Play) -> None:
 @kernel
 def no_revision(state: Any, params: Any, past: Play) -> None:
     """Leave it to `step`."""
-
-
-@kernel
-def banditron_revision(W: Array, eta: float, past: Play) -> None:
-    r"""Add what :math:`\eta\tilde U^s` lacked when the answer was counted as wrong; the update is affine in it."""
-    add_row(W, past.label, eta / past.prob, past.x.indices, past.x.values)
-
-
-@kernel
-def banditron_update(W: Array, eta: float, past: Play, correct: bool) -> None:
-    r"""Add :math:`\eta\tilde U^s`, Algorithm 1 line 9, read with x_s where the paper prints x_t.
-
-    .. math::
-        \tilde U^s_{r,j} = x_s(j)\left[\frac{1[\tilde y_s = y_s]\,1[\tilde y_s = r]}{P_s(r)} - 1[\hat y_s = r]\right]
-    """
-    if not correct:
-        add_row(W, past.greedy, -eta, past.x.indices, past.x.values)
-    elif past.label == past.greedy:
-        add_row(W, past.label, eta * (1.0 / past.prob - 1.0), past.x.indices, past.x.values)
-    else:
-        add_row(W, past.label, eta / past.prob, past.x.indices, past.x.values)
-        add_row(W, past.greedy, -eta, past.x.indices, past.x.values)
 
 
 @kernel
