@@ -11,7 +11,7 @@ import delaytron as dt
 import paper
 import paper_learners
 from delaytron.learners import pool
-from delaytron.life import Life
+from delaytron.learners.feedback import Life
 from delaytron.rng import stream
 from delaytron.worlds import deliver, empty_worlds, most_busy
 from streams import answer, interpreter, play_compiled, play_interpreted, play_online, same_bits, stories

@@ -8,7 +8,7 @@ import pytest
 
 import delaytron as dt
 from delaytron.compare import APART, Terms, compare, load_for_tuning, prepare, remark
-from delaytron.learners.common import own_parameters
+from delaytron.learners.options import own_parameters
 from delaytron.plots import spread
 from streams import same_bits
 

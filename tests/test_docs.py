@@ -9,7 +9,7 @@ from textwrap import dedent
 import pytest
 
 import delaytron as dt
-from delaytron.learners.common import own_parameters
+from delaytron.learners.options import own_parameters
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -20,8 +20,8 @@ LAYERS = [
     {"kernels.explore", "kernels.updates", "kernels.arrivals", "kernels.logistic", "kernels.quantiles"},
     {"kernels.second_order", "kernels.diagonal", "kernels.subsets"},
     {"kernels.loop"},
-    {"learners.ledger", "learners.rule", "learners.average", "life"},
-    {"learners.common", "learners.file_checks"},
+    {"learners.ledger", "learners.rule", "learners.average", "learners.feedback"},
+    {"learners.options", "learners.file_checks"},
     {"learners.base", "learners.files", "learners.aggression", "learners.pool"},
     {
         "learners.delaytron",

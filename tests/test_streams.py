@@ -17,7 +17,7 @@ from delaytron.datasets import FileStream, arrow, libsvm
 from delaytron.datasets.base import Block
 from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
 from delaytron.delays import Pareto, Uniform, WithMissing
-from delaytron.life import read_life
+from delaytron.learners.feedback import read_life
 from delaytron.windows import windows
 from delaytron.worlds import Setting, make_worlds
 from streams import same_bits

@@ -11,7 +11,7 @@ from delaytron.checks import whole
 from delaytron.datasets import Dataset, FileStream
 from delaytron.learners import Learner
 from delaytron.learners.base import new_scratch
-from delaytron.life import Life
+from delaytron.learners.feedback import Life
 from delaytron.records import Array, Ints, Span, Worlds
 from delaytron.windows import Window, windows
 from delaytron.worlds import (

@@ -15,9 +15,9 @@ from delaytron.datasets import Dataset, as_dataset, is_drawn, load
 from delaytron.delays import Delay, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
-from delaytron.learners.common import COMMON
+from delaytron.learners.feedback import read_life
+from delaytron.learners.options import COMMON
 from delaytron.learners.rule import same_label
-from delaytron.life import read_life
 from delaytron.rng import stream
 from delaytron.simulate import learner_class, simulate_settings
 from delaytron.worlds import mean_wait

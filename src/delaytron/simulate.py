@@ -12,7 +12,7 @@ from delaytron.datasets import Dataset, FileStream, as_dataset
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
-from delaytron.learners.common import COMMON, own_parameters
+from delaytron.learners.options import COMMON, own_parameters
 from delaytron.results import Result
 from delaytron.worlds import CHECKPOINTS, Setting, checkpoints, make_worlds
 

@@ -9,9 +9,9 @@ import numpy as np
 from delaytron.checks import whole_numbers
 from delaytron.delays import Delay
 from delaytron.kernels.arrivals import schedule
-from delaytron.kernels.loop import ANSWERED, EXPIRED
-from delaytron.life import Life, expiring_events
-from delaytron.records import Ints, Log, Rounds, Worlds
+from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
+from delaytron.learners.feedback import Life
+from delaytron.records import Bytes, Ints, Log, Rounds, Worlds
 from delaytron.rng import stream
 
 CHECKPOINTS = 64  # rounds at which errors are noted
@@ -135,3 +135,50 @@ def checkpoints(n_rounds: int, most: int = CHECKPOINTS) -> Ints:
     """
     spaced = np.geomspace(1, n_rounds, most) if most > 1 else np.array([n_rounds])
     return np.unique(spaced.round().astype(np.int64))
+
+
+class Events(NamedTuple):
+    """What is delivered in each round, ascending in the round it concerns; see `Worlds`."""
+
+    starts: Rounds
+    arrivals: Rounds
+    kinds: Bytes
+    waiting: Rounds
+    longest: int
+
+
+def expiring_events(delays: Ints, life: Life) -> Events:
+    """Return the answers that come in time, the rounds that expire and, where that counted as wrong, what comes later.
+
+    An answer with a delay of at most `expire_after` is in time. Else the round expires at the start of round
+    s + expire_after.
+
+    Examples
+    --------
+    >>> events = expiring_events(np.array([1, 4, 1, 1, 1, 1]), Life(expire_after=2, as_wrong=True))
+    >>> [events.arrivals[a:b].tolist() for a, b in zip(events.starts, events.starts[1:])]
+    [[], [0], [], [1, 2], [3], [1, 4]]
+    >>> events.kinds.tolist(), events.waiting.tolist()
+    ([0, 1, 0, 0, 2, 0], [1, 1, 2, 1, 1, 1])
+    """
+    T = delays.size
+    rounds = np.arange(T)
+    late = delays > life.expire_after
+    due = rounds + np.minimum(delays, life.expire_after)
+    kinds = np.where(late, EXPIRED if life.as_wrong else DROPPED, ANSWERED)
+    second = rounds[late] if life.as_wrong else rounds[:0]
+    due_all = np.concatenate([due, second + delays[second]])
+    about = np.concatenate([rounds, second])
+    kinds = np.concatenate([kinds, np.full(second.size, REVISED)])
+    order = np.lexsort((about, due_all))
+    order = order[: np.searchsorted(due_all[order], T)]
+    starts = np.searchsorted(due_all[order], np.arange(T + 1))
+    waiting = np.arange(1, T + 1) - np.searchsorted(np.sort(due), np.arange(T), side="right")
+    longest = int((due_all[order] - about[order]).max(initial=0))
+    return Events(
+        starts.astype(np.uint32),
+        about[order].astype(np.uint32),
+        kinds[order].astype(np.uint8),
+        waiting.astype(np.uint32),
+        longest,
+    )

@@ -16,7 +16,7 @@ from delaytron.cli.bound_tables import Promises, Studies
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import Delaytron
-from delaytron.learners.common import COMMON, own_parameters
+from delaytron.learners.options import COMMON, own_parameters
 from delaytron.theory import measure
 from delaytron.theory.study import Study, play
 from delaytron.theory.table import table

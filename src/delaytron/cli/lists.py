@@ -10,7 +10,7 @@ from rich.table import Table
 from delaytron.cli.options import Json
 from delaytron.cli.outputs import show
 from delaytron.learners import LEARNERS
-from delaytron.learners.common import own_parameters
+from delaytron.learners.options import own_parameters
 from delaytron.tables import Row, new_table
 
 

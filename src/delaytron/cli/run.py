@@ -16,7 +16,7 @@ from delaytron.cli import options
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
-from delaytron.learners.common import own_parameters
+from delaytron.learners.options import own_parameters
 from delaytron.simulate import learner_class, simulate
 
 EXAMPLES = """

@@ -19,7 +19,7 @@ from delaytron.experiments.runs import Line, Run, delays_digest, file_digest
 from delaytron.experiments.store import Spent, Store
 from delaytron.experiments.summary import missing_runs
 from delaytron.experiments.workers import THREADS, Crew, Workers, hired
-from delaytron.life import Life
+from delaytron.learners.feedback import Life
 from delaytron.matrices import as_kind
 from delaytron.records import Ints, Worlds
 from delaytron.simulate import simulate_settings

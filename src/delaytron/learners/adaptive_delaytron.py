@@ -12,7 +12,7 @@ from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.linear import zero_weights
 from delaytron.kernels.updates import banditron_revision, banditron_update
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Ints, Play, Size
 

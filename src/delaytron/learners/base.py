@@ -11,8 +11,8 @@ from delaytron.compiler.kernel import fill
 from delaytron.kernels.linear import as_matrix, padded, zero_weights
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED, score_all
 from delaytron.learners.average import Average
-from delaytron.learners.common import COMMON, WORDS, Common, own_parameters, read_answer, read_common
 from delaytron.learners.ledger import Ledger
+from delaytron.learners.options import COMMON, WORDS, Common, own_parameters, read_answer, read_common
 from delaytron.learners.rule import Rule, stack
 from delaytron.matrices import as_kind, as_row, as_stream, check_matrix
 from delaytron.records import Array, Bools, Decision, Ints, Play, Row, Size

@@ -9,8 +9,8 @@ from delaytron.checks import choice
 from delaytron.errors import InvalidInput
 from delaytron.kernels.loop import ANSWERED
 from delaytron.learners.base import Learner
-from delaytron.learners.common import COMMON, Common, own_parameters
 from delaytron.learners.ledger import Ledger
+from delaytron.learners.options import COMMON, Common, own_parameters
 from delaytron.learners.pool import FREE, HEAD, MADE, ORDERS, OWN, allowed_rooms, check_pool, pooled
 from delaytron.learners.rule import stack
 from delaytron.records import Array, Bools, Ints, Play

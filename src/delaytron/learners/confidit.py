@@ -20,7 +20,7 @@ from delaytron.kernels.second_order import (
     rank_one,
 )
 from delaytron.learners.base import Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play, Row, Size
 

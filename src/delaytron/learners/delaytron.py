@@ -7,7 +7,7 @@ from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.updates import banditron_revision, banditron_update
 from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Play
 

@@ -22,7 +22,7 @@ from delaytron.kernels.subsets import (
     put_ranked,
 )
 from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Bools, Ints, Play, Row, Size
 

@@ -9,7 +9,7 @@ from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import add_row, score, squared_norm
 from delaytron.learners.aggression import ScoringState, read_aggression, scoring_state, separate
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.pab import repair_score
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play

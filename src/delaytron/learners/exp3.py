@@ -8,7 +8,7 @@ import numpy as np
 from delaytron.checks import positive
 from delaytron.compiler.kernel import kernel
 from delaytron.learners.base import Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.matrices import check_matrix
 from delaytron.records import Array, Ints, Play, Row, Size

@@ -7,7 +7,7 @@ from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import argmax, mix_greedily, rival_of
 from delaytron.kernels.linear import add_row, score
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play, Row
 

@@ -12,7 +12,7 @@ from delaytron.kernels.explore import argmax, draw, mix_greedily
 from delaytron.kernels.linear import score, zero_weights
 from delaytron.kernels.second_order import Full, absorb, check_memory, full_state, probe
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play, Row, Size
 

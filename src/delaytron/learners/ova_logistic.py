@@ -11,7 +11,7 @@ from delaytron.kernels.explore import argmax, mix_greedily
 from delaytron.kernels.linear import score, zero_weights
 from delaytron.kernels.logistic import logistic_step, sigmoid
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Ints, Play, Row, Size
 

@@ -9,7 +9,7 @@ from delaytron.kernels.explore import follow_greedily, rival_of
 from delaytron.kernels.linear import score
 from delaytron.learners.aggression import ScoringState, read_aggression, scoring_state, separate
 from delaytron.learners.base import Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule, true_label
 from delaytron.records import Play
 

@@ -6,7 +6,7 @@ from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import follow_greedily
 from delaytron.kernels.linear import add_row
 from delaytron.learners.base import Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule, true_label
 from delaytron.records import Play
 

@@ -13,9 +13,9 @@ from delaytron.kernels.linear import add_row, padded, score, squared_norm, zero_
 from delaytron.kernels.logistic import adagrad_step, sigmoid
 from delaytron.kernels.quantiles import BINS, LOOKS_RIGHT, LOOKS_WRONG, confident_errors, count_answer
 from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.common import Common
+from delaytron.learners.feedback import read_noise
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
-from delaytron.life import read_noise
 from delaytron.records import Array, Ints, Play, Size
 
 LR = 1.0  # of the model of the answers

@@ -11,7 +11,7 @@ from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import zero_weights
 from delaytron.kernels.second_order import absorb, check_memory, full_state, probe
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.common import Common
+from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Bools, Ints, Play, Row, Size
 

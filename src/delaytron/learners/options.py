@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 from delaytron.checks import flag, whole
 from delaytron.errors import InvalidInput
-from delaytron.life import Life, read_life
+from delaytron.learners.feedback import Life, read_life
 from delaytron.rng import fresh_seed
 
 WORDS = {"correct": ("wrong", "correct")}  # what the answers 0, 1 mean; a label means itself
