@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from conftest import REAL_DATA
 from delaytron import cli
 from delaytron.cli.delays import BLOCKS
-from delaytron.delay_summary import summarize
 from delaytron.delays import Trace, example, parse
+from delaytron.delays.summary import summarize
 
 real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
 LOG = """\

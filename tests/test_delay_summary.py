@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import lognorm, pareto
 
 from conftest import REAL_DATA
-from delaytron.delay_fits import fit_models, log_likelihood, log_survival
-from delaytron.delay_summary import STRETCHES, count_pending, summarize
 from delaytron.delays import NEVER, LogNormal, Pareto, Trace, example, parse
+from delaytron.delays.fits import fit_models, log_likelihood, log_survival
+from delaytron.delays.summary import STRETCHES, count_pending, summarize
 from delaytron.errors import InvalidInput
 
 real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")

@@ -25,25 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import number, positive, whole, whole_numbers
+from delaytron.delays.traces import Trace, open_trace
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER
-from delaytron.traces import Trace, example, open_trace
-
-__all__ = [
-    "ALLOWED",
-    "NEVER",
-    "Delay",
-    "Fixed",
-    "Geometric",
-    "LogNormal",
-    "Pareto",
-    "Trace",
-    "Uniform",
-    "WithMissing",
-    "as_delay",
-    "example",
-    "parse",
-]
 
 ALLOWED = (
     "1000 or uniform:D, fixed:D, geometric:MEAN, lognormal:MEDIAN,SIGMA, pareto:MINIMUM,ALPHA, trace:FILE, "

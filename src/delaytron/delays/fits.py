@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.delays import LogNormal, Pareto
+from delaytron.delays.models import LogNormal, Pareto
 from delaytron.records import Array, Ints
 
 NARROW = 1e-4  # standard deviations below which the chance of a cell is its width times the density in its middle

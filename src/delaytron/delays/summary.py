@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from delaytron.delay_fits import Fit, fit_models
-from delaytron.delays import as_delay
+from delaytron.delays.fits import Fit, fit_models
+from delaytron.delays.models import as_delay
+from delaytron.delays.traces import Trace
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER, Array, Bools, Ints
-from delaytron.traces import Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +82,7 @@ class DelaySummary:
 
     def plot(self, path: str | Path) -> None:
         """Save a picture: how many delays are longer than k, with the fits, and how many rounds wait."""
-        from delaytron.delay_plots import plot_delays  # noqa: PLC0415 - needs matplotlib
+        from delaytron.delays.plots import plot_delays  # noqa: PLC0415 - needs matplotlib
 
         plot_delays(self, path)
 

@@ -9,7 +9,7 @@ from delaytron.plotting import COLOURS, DASHES, save_picture
 from delaytron.records import Array
 
 if TYPE_CHECKING:
-    from delaytron.delay_summary import DelaySummary
+    from delaytron.delays.summary import DelaySummary
 
 POINTS = 1000  # of a curve, at most; more would only make large files
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import choice, number, positive, whole
+from delaytron.delays.times import Place, Recorded, at_index, delays_after, delays_between
+from delaytron.delays.trace_files import TraceTable, as_table, read_content, read_numbers
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER, Array, Ints
-from delaytron.times import Place, Recorded, at_index, delays_after, delays_between
-from delaytron.trace_files import TraceTable, as_table, read_content, read_numbers
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -1,0 +1,32 @@
+"""Delay models, recorded delays, and what they are like."""
+
+from delaytron.delays.models import (
+    ALLOWED,
+    Delay,
+    Fixed,
+    Geometric,
+    LogNormal,
+    Pareto,
+    Uniform,
+    WithMissing,
+    as_delay,
+    parse,
+)
+from delaytron.delays.traces import Trace, example
+from delaytron.records import NEVER
+
+__all__ = [
+    "ALLOWED",
+    "NEVER",
+    "Delay",
+    "Fixed",
+    "Geometric",
+    "LogNormal",
+    "Pareto",
+    "Trace",
+    "Uniform",
+    "WithMissing",
+    "as_delay",
+    "example",
+    "parse",
+]
