@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 import delaytron as dt
-from delaytron import dataset_plots, features
+from delaytron import features
 from delaytron.cli import app
 from delaytron.cli.dataset_tables import bar, percent, sketch
+from delaytron.datasets import plots as dataset_plots
 from delaytron.datasets.catalogue import CARDS
 
 REAL = Path(os.environ.get("DELAYTRON_DATA", "absent"))

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from delaytron.checks import choice
-from delaytron.datasets.base import Dataset, as_dataset, is_frame
+from delaytron.datasets.base import Dataset, is_frame
 from delaytron.datasets.bundled import digits
+from delaytron.datasets.convert import as_dataset
 from delaytron.datasets.files import ENDINGS, load_file, load_frame
 from delaytron.datasets.images import cifar10, fashion_mnist, optdigits, usps
 from delaytron.datasets.scaling import Scaling, rescale

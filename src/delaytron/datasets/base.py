@@ -1,7 +1,7 @@
 """What every learner and simulation is fed with: a checked matrix and class numbers."""
 
 import numbers
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -106,44 +106,9 @@ def _check_classes(y: NDArray[np.int64], n_rows: int, n_classes: int) -> NDArray
     return own
 
 
-def as_dataset(data: Any, name: str = "data") -> Dataset:
-    """Pass a Dataset through, or make one of a pair (X, y) or of a frame with a column called label or class.
-
-    Whole non-negative labels of a pair are class numbers; any others (text, negative numbers, fractions) are numbered
-    in sorted order and keep their names. Frames of pandas or polars keep the names of their columns, see `load`.
-
-    Examples
-    --------
-    >>> as_dataset(([[0, 1], [1, 0], [1, 1]], ["cat", "dog", "cat"]), name="pets").class_names
-    ('cat', 'dog')
-    """
-    if isinstance(data, Dataset):
-        if data.sparse:
-            check_matrix(data.X)  # the loop trusts its indices, and the caller may have written into them since
-        return data
-    if is_frame(data):
-        from delaytron.datasets.files import load_frame  # noqa: PLC0415 - files make data sets, not the other way round
-
-        return replace(load_frame(data), name=name)
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        raise InvalidInput(f"data must be a Dataset or a pair (X, y), got {type(data).__name__}")
-    X, feature_names = _features(data[0])
-    y, class_names = encode_labels(data[1])
-    return Dataset(X, y, name, class_names, feature_names=feature_names)
-
-
 def is_frame(data: object) -> bool:
     """Whether this is a table of columns, of pandas, polars or any other maker; found out without importing it."""
     return hasattr(data, "__arrow_c_stream__")
-
-
-def _features(X: Any) -> tuple[Any, tuple[str, ...]]:
-    if not is_frame(X):
-        return X, ()
-    from delaytron.datasets.arrow import read_features  # noqa: PLC0415 - as above
-
-    block = read_features(X)
-    return block.X, block.feature_names
 
 
 def encode_labels(labels: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.datasets import Dataset
+from delaytron.datasets.base import Dataset
 from delaytron.datasets.scaling import Scaling
 from delaytron.matrices import as_kind, is_sparse
 from delaytron.plotting import COLOURS, save_picture
