@@ -13,7 +13,7 @@ import paper_learners
 from delaytron.learners import pool
 from delaytron.learners.feedback import Life
 from delaytron.rng import stream
-from delaytron.worlds import deliver, empty_worlds, most_busy
+from delaytron.simulation.scenarios import deliver, empty_worlds, most_busy
 from streams import answer, interpreter, play_compiled, play_interpreted, play_online, same_bits, stories
 from test_files import changed
 from test_online import ROWS, everything

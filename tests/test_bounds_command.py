@@ -12,8 +12,8 @@ from delaytron import cli, theory
 from delaytron.cli import bounds
 from delaytron.experiments.findings import shown
 from delaytron.experiments.theory_section import COLUMNS, theory_section
-from delaytron.results import mean_of
 from delaytron.rng import stream
+from delaytron.simulation.results import mean_of
 from delaytron.theory import pictures
 from delaytron.theory.study import play, study
 from delaytron.theory.table import STATEMENTS
@@ -290,7 +290,7 @@ def folder(tmp_path_factory):
     flags = ["--data", "digits", "--rounds", "200", "--runs", "2", "--output", str(folder)]
     models = ["--delay", "5", "--delay", "geometric:9+missing:0.1"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("delaytron.plots.save_picture", lambda *_: None)
+        patch.setattr("delaytron.simulation.plots.save_picture", lambda *_: None)
         args = ["run", "delaytron", "banditron", "--gamma", "0.1,0.2", *models, *flags]
         assert CliRunner().invoke(cli.app, args).exit_code == 0
     return folder

@@ -7,8 +7,8 @@ from delaytron.experiments.claims import claims
 from delaytron.experiments.contest import contest
 from delaytron.experiments.runs import Line, Run
 from delaytron.experiments.summary import Outcome
-from delaytron.results import Mean, Result
-from delaytron.worlds import checkpoints
+from delaytron.simulation.results import Mean, Result
+from delaytron.simulation.scenarios import checkpoints
 
 T = 10**6
 ROUNDS = checkpoints(T)

@@ -8,8 +8,8 @@ import pytest
 
 import delaytron as dt
 from delaytron.compare import APART, Terms, compare, load_for_tuning, prepare, remark
+from delaytron.comparison.plots import spread
 from delaytron.learners.options import own_parameters
-from delaytron.plots import spread
 from streams import same_bits
 
 DATA = dt.datasets.load("synsep", n_samples=400)

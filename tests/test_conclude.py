@@ -12,7 +12,7 @@ from delaytron.experiments.sections import times_section
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Spent, Store
 from delaytron.experiments.summary import outcomes
-from delaytron.results import mean_of
+from delaytron.simulation.results import mean_of
 
 TOML = """
 name = "a <small> one"

@@ -59,12 +59,19 @@ LAYERS = [
     {"datasets.delimited", "datasets.arrow", "datasets.npz"},
     {"datasets.files"},
     {"datasets.streams", "datasets.convert"},
-    {"datasets", "worlds", "results", "delays.summary", "features.network"},
-    {"windows", "features.vgg16", "features.cnn", "features.cifar", "theory.comparators"},
+    {"datasets", "simulation.scenarios", "simulation.results", "simulation", "delays.summary", "features.network"},
+    {"simulation.windows", "features.vgg16", "features.cnn", "features.cifar", "theory.comparators"},
     {"theory.regrets", "theory.trials"},
     {"theory"},
-    {"batches"},
-    {"plots", "replay", "simulate", "features.build"},
+    {"simulation.batches"},
+    {
+        "simulation.plots",
+        "comparison",
+        "comparison.plots",
+        "simulation.replay",
+        "simulation.simulate",
+        "features.build",
+    },
     {"features", "delays.plots", "datasets.plots", "theory.pictures"},
     {"comparisons", "theory.study"},
     {"compare"},
@@ -94,7 +101,7 @@ LAYERS = [
 ]
 FLOOR = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 UPWARD = {  # inside functions
-    *{("learners.base", "learners.files"), ("learners.files", "learners"), ("results", "plots")},
+    *{("learners.base", "learners.files"), ("learners.files", "learners"), ("simulation.results", "simulation.plots")},
     *{("datasets.base", "datasets.files"), ("datasets.base", "datasets.arrow"), ("delays.summary", "delays.plots")},
 }
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 import delaytron as dt
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
 from delaytron.learners.feedback import Life
-from delaytron.worlds import expiring_events
+from delaytron.simulation.scenarios import expiring_events
 from streams import NEVER, by_learner, make, play_compiled, play_interpreted, play_online, same_bits, stories
 from test_conformance import SETTINGS
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 
 import delaytron as dt
-from delaytron.simulate import simulate
+from delaytron.simulation.simulate import simulate
 from streams import answer, same_bits
 
 ROWS = np.random.default_rng(3).normal(size=(40, 5))

@@ -18,7 +18,7 @@ from delaytron.planning import Doubled, draft, exploring, plan
 from delaytron.planning.answers import BOUND, EXACT, SIMULATION, answers, change, plan_document, summary
 from delaytron.planning.bounds import Problem, best_bound, first_round, smallest
 from delaytron.planning.simulation import Reached, first_below, mixture
-from delaytron.results import mean_of
+from delaytron.simulation.results import mean_of
 from delaytron.theory import outstanding
 
 SMALL = {"rounds": 3000, "delay": "fixed:10", "target": 0.4, "features": 5, "runs": 3, "tuning_runs": 2}

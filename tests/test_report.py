@@ -12,7 +12,7 @@ from delaytron.experiments.charts import Chart, Panel, Series
 from delaytron.experiments.findings import Claim, Report, Section, Table, shown
 from delaytron.experiments.report import write_report
 from delaytron.plotting import COLOURS
-from delaytron.results import Mean
+from delaytron.simulation.results import Mean
 
 pytestmark = pytest.mark.xdist_group("report")  # one browser for all
 

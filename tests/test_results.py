@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 import delaytron as dt
-from delaytron.plots import plot_curves
-from delaytron.results import mean_of
+from delaytron.simulation.plots import plot_curves
+from delaytron.simulation.results import mean_of
 
 RNG = np.random.default_rng(0)
 DATA = (RNG.normal(size=(200, 3)), RNG.integers(0, 3, 200))

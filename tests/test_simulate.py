@@ -5,9 +5,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import delaytron as dt
-from delaytron import batches
 from delaytron.rng import stream
-from delaytron.worlds import choose_rows
+from delaytron.simulation import batches
+from delaytron.simulation.scenarios import choose_rows
 from streams import same_bits
 
 RNG = np.random.default_rng(0)

@@ -18,8 +18,8 @@ from delaytron.datasets.base import Block
 from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
 from delaytron.delays import Pareto, Uniform, WithMissing
 from delaytron.learners.feedback import read_life
-from delaytron.windows import windows
-from delaytron.worlds import Setting, make_worlds
+from delaytron.simulation.scenarios import Setting, make_worlds
+from delaytron.simulation.windows import windows
 from streams import same_bits
 
 RNG = np.random.default_rng(4)

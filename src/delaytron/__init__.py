@@ -26,9 +26,9 @@ from delaytron.learners import (
 )
 from delaytron.learners.files import load
 from delaytron.records import Decision, Run
-from delaytron.replay import replay
-from delaytron.results import Result
-from delaytron.simulate import simulate
+from delaytron.simulation.replay import replay
+from delaytron.simulation.results import Result
+from delaytron.simulation.simulate import simulate
 
 __all__ = [
     "LEARNERS",

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.batches import Progress
 from delaytron.checks import distinct
 from delaytron.comparisons import APART, Comparison, Entry, Terms
 from delaytron.datasets import Dataset, as_dataset, is_drawn, load
@@ -19,8 +18,9 @@ from delaytron.learners.feedback import read_life
 from delaytron.learners.options import COMMON
 from delaytron.learners.rule import same_label
 from delaytron.rng import stream
-from delaytron.simulate import learner_class, simulate_settings
-from delaytron.worlds import mean_wait
+from delaytron.simulation.batches import Progress
+from delaytron.simulation.scenarios import mean_wait
+from delaytron.simulation.simulate import learner_class, simulate_settings
 
 __all__ = ["Comparison", "Contest", "Entry", "Terms", "compare", "load_for_tuning", "prepare", "read_feedback"]
 

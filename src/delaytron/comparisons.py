@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from delaytron.checks import whole
 from delaytron.formats import assignments
-from delaytron.results import Result
+from delaytron.simulation.results import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,6 +118,6 @@ class Comparison:
 
     def plot(self, path: str | Path) -> None:
         """Save the final errors against the delays as a picture."""
-        from delaytron.plots import plot_comparison  # noqa: PLC0415 - needs matplotlib
+        from delaytron.comparison.plots import plot_comparison  # noqa: PLC0415 - needs matplotlib
 
         plot_comparison(self, path)

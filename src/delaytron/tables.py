@@ -14,7 +14,7 @@ from rich.table import Table
 
 from delaytron.comparisons import Comparison, Entry
 from delaytron.formats import assignments, compact, versions, with_margin
-from delaytron.results import Result
+from delaytron.simulation.results import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ class Report:
 
     def plot(self, path: str | Path) -> None:
         """Draw the error curves."""
-        from delaytron.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
+        from delaytron.simulation.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
 
         plot_curves([played.result for played in self.played], path)
 

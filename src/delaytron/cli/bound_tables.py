@@ -16,7 +16,7 @@ from rich.text import Text
 from delaytron import tables
 from delaytron.errors import InvalidInput
 from delaytron.formats import compact, versions
-from delaytron.results import Mean
+from delaytron.simulation.results import Mean
 from delaytron.theory.study import Measured, Study
 from delaytron.theory.table import GATED, GREEDY, HINGE, PLAYED, Row
 from delaytron.theory.trials import Terms

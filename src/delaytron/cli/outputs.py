@@ -12,9 +12,9 @@ import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from delaytron.batches import Progress
 from delaytron.errors import InvalidInput
 from delaytron.formats import as_json, compact
+from delaytron.simulation.batches import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa

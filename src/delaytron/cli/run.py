@@ -17,7 +17,7 @@ from delaytron.cli.outputs import busy, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
 from delaytron.learners.options import own_parameters
-from delaytron.simulate import learner_class, simulate
+from delaytron.simulation.simulate import learner_class, simulate
 
 EXAMPLES = """
 Examples

@@ -10,8 +10,8 @@ from delaytron.delays import as_delay
 from delaytron.experiments.runs import Line
 from delaytron.experiments.store import Store
 from delaytron.experiments.summary import Outcome
-from delaytron.results import Result, mean_of
-from delaytron.worlds import mean_wait
+from delaytron.simulation.results import Result, mean_of
+from delaytron.simulation.scenarios import mean_wait
 
 REFERENCES = {"banditron": 6, "soba": 5}  # without delay, beside the curves of others, each with its look
 LONGEST_NAME = 60

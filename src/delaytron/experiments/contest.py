@@ -8,9 +8,9 @@ from delaytron.delays import as_delay
 from delaytron.experiments.findings import Cell, Section, Table
 from delaytron.experiments.summary import Outcome
 from delaytron.formats import assignments
-from delaytron.results import mean_of
-from delaytron.simulate import learner_class
-from delaytron.worlds import mean_wait
+from delaytron.simulation.results import mean_of
+from delaytron.simulation.scenarios import mean_wait
+from delaytron.simulation.simulate import learner_class
 
 PAPER = ("banditron", "delaytron", "adaptive_delaytron", "soba")
 WINNERS = ("with delay", "without", "neither")

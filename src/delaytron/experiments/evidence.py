@@ -7,8 +7,8 @@ import numpy as np
 from delaytron.delays import as_delay
 from delaytron.experiments.summary import Outcome
 from delaytron.records import Array
-from delaytron.results import Result, settling
-from delaytron.worlds import mean_wait
+from delaytron.simulation.results import Result, settling
+from delaytron.simulation.scenarios import mean_wait
 
 LEARNERS = ("delaytron", "adaptive_delaytron", "adaptive_delaytron, instant")
 CLOSE = 1.1  # times an error is still close to it

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from delaytron.batches import Progress
 from delaytron.datasets import Dataset, load
 from delaytron.delays import Delay, Fixed, as_delay
 from delaytron.errors import InvalidInput
@@ -22,8 +21,9 @@ from delaytron.experiments.workers import THREADS, Crew, Workers, hired
 from delaytron.learners.feedback import Life
 from delaytron.matrices import as_kind
 from delaytron.records import Ints, Worlds
-from delaytron.simulate import simulate_settings
-from delaytron.worlds import Setting, make_worlds
+from delaytron.simulation.batches import Progress
+from delaytron.simulation.scenarios import Setting, make_worlds
+from delaytron.simulation.simulate import simulate_settings
 
 JOB_ROUNDS = 2 * 10**8  # what is lost at most when an experiment is interrupted
 KEPT_WORLDS = 6  # batches of runs, at most 28 MB each; joblib takes much more for a leak of memory

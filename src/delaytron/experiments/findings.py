@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from delaytron.experiments.charts import Chart
-from delaytron.results import Mean
+from delaytron.simulation.results import Mean
 
 Cell = str | int | float | Mean | None
 

@@ -15,7 +15,7 @@ from delaytron.experiments.charts import Chart, Series
 from delaytron.experiments.findings import Cell, Claim, Report, Section, Table, shown
 from delaytron.files.atomic import replace_file
 from delaytron.plotting import COLOURS, DASHES, MARKERS
-from delaytron.results import Mean
+from delaytron.simulation.results import Mean
 
 STYLES = ("uPlot.min.css", "report.css")
 SCRIPTS = ("tables.js", "looks.js", "scales.js", "marks.js", "values.js", "panels.js", "charts.js")

@@ -11,7 +11,7 @@ import msgspec
 from delaytron._version import __version__
 from delaytron.delays import Delay, Trace, WithMissing
 from delaytron.errors import InvalidInput
-from delaytron.worlds import CHECKPOINTS
+from delaytron.simulation.scenarios import CHECKPOINTS
 
 FORMAT = "delaytron-run-1"  # another one where the same content would give other numbers
 

@@ -11,7 +11,7 @@ from delaytron.experiments.spec import Spec
 from delaytron.experiments.store import Store
 from delaytron.experiments.summary import Outcome
 from delaytron.formats import assignments, compact, versions
-from delaytron.results import mean_of
+from delaytron.simulation.results import mean_of
 
 RESULT_COLUMNS = ("data", "learner", "delay", "setting", "error", "greedy error", "runs")
 

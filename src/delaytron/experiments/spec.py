@@ -13,8 +13,8 @@ from delaytron.datasets import DATASETS, is_drawn
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import Line, Run, delays_digest, file_digest
-from delaytron.simulate import grid, learner_class
-from delaytron.worlds import CHECKPOINTS
+from delaytron.simulation.scenarios import CHECKPOINTS
+from delaytron.simulation.simulate import grid, learner_class
 
 Table = dict[str, Any]
 OWN = ("name", "title", "delays", "runs", "tuning_runs", "report")  # keys of a learner's table that are no parameters

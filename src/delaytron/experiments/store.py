@@ -11,8 +11,8 @@ from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import Run
 from delaytron.files.atomic import replace_file
 from delaytron.records import Ints
-from delaytron.results import Result
-from delaytron.worlds import checkpoints
+from delaytron.simulation.results import Result
+from delaytron.simulation.scenarios import checkpoints
 
 if TYPE_CHECKING:
     import pyarrow as pa

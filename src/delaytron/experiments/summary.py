@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from delaytron.experiments.runs import Line, Run
 from delaytron.experiments.store import Store
-from delaytron.results import Result
+from delaytron.simulation.results import Result
 
 
 class Outcome(NamedTuple):

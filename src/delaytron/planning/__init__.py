@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.batches import Progress
 from delaytron.checks import number, whole, whole_numbers
 from delaytron.comparisons import Terms
 from delaytron.datasets import as_dataset
@@ -20,9 +19,10 @@ from delaytron.learners.base import GAMMAS
 from delaytron.planning.bounds import Bound, Problem, best_bound, describe, exploring
 from delaytron.planning.simulation import BEST, FEATURES, Simulated, Stage, given_stage, made_up_stage
 from delaytron.records import Ints
-from delaytron.results import Result, mean_of
+from delaytron.simulation.batches import Progress
+from delaytron.simulation.results import Result, mean_of
+from delaytron.simulation.scenarios import drawn_delays
 from delaytron.theory import outstanding
-from delaytron.worlds import drawn_delays
 
 __all__ = ["BEST", "FEATURES", "Doubled", "Forecast", "Plan", "draft", "exploring", "plan"]
 

@@ -9,7 +9,7 @@ from delaytron.learners.base import GAMMAS
 from delaytron.planning import Forecast, Plan, exploring
 from delaytron.planning.bounds import Bound
 from delaytron.planning.simulation import Reached, Simulated, errors_by_gamma
-from delaytron.results import Mean, Result, mean_of
+from delaytron.simulation.results import Mean, Result, mean_of
 
 EXACT, BOUND, SIMULATION = "exact", "bound", "simulation"
 APART = 2  # times the error of the best run, beyond which some runs are stuck

@@ -11,8 +11,8 @@ from delaytron.errors import InvalidInput
 from delaytron.learners import PassiveAggressive
 from delaytron.planning.simulation import first_below, row_length
 from delaytron.records import Array, Ints
-from delaytron.replay import replay
 from delaytron.rng import stream
+from delaytron.simulation.replay import replay
 from delaytron.theory import corollary_r2, corollary_r3, hinge_losses, played_mistakes
 
 STATEMENTS = ("Corollary R2", "Corollary R3")

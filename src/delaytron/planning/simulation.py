@@ -13,9 +13,9 @@ from delaytron.delays import Delay
 from delaytron.errors import InvalidInput
 from delaytron.learners.base import GAMMAS
 from delaytron.records import Array, Ints
-from delaytron.results import Result, settling
 from delaytron.rng import stream
-from delaytron.simulate import simulate_settings
+from delaytron.simulation.results import Result, settling
+from delaytron.simulation.simulate import simulate_settings
 
 MOST_ROUNDS = 100_000  # of a simulated run
 FEWEST_ROUNDS = 5_000  # the same, however long the rows are

@@ -9,7 +9,7 @@ import numpy as np
 
 from delaytron.plotting import COLOURS, MARKERS, save_picture
 from delaytron.records import Array, Ints
-from delaytron.results import mean_of
+from delaytron.simulation.results import mean_of
 from delaytron.theory.table import GATED, GREEDY, HINGE
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import numpy as np
 
 from delaytron.errors import InvalidInput
 from delaytron.records import Array, Ints
+from delaytron.simulation.scenarios import drawn_delays, drawn_rows
 from delaytron.theory.comparators import hinge_losses
-from delaytron.worlds import drawn_delays, drawn_rows
 
 if TYPE_CHECKING:
     from delaytron.datasets import Dataset
-    from delaytron.results import Result
-    from delaytron.worlds import Setting
+    from delaytron.simulation.results import Result
+    from delaytron.simulation.scenarios import Setting
 
 
 class Regret(NamedTuple):

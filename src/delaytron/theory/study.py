@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from delaytron.batches import Progress
 from delaytron.datasets import Dataset
 from delaytron.records import Array
-from delaytron.results import Mean, Result, mean_of
-from delaytron.simulate import simulate_settings
+from delaytron.simulation.batches import Progress
+from delaytron.simulation.results import Mean, Result, mean_of
+from delaytron.simulation.simulate import simulate_settings
 from delaytron.theory.regrets import regret
 from delaytron.theory.table import GATED, GREEDY, HINGE, PAPER, PLAYED, Statement
 from delaytron.theory.trials import Comparator, Terms, Trial, prepare

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.batches import Plan, Progress, play_all
 from delaytron.checks import choice, flag, whole
 from delaytron.datasets import Dataset, FileStream, as_dataset
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.options import COMMON, own_parameters
-from delaytron.results import Result
-from delaytron.worlds import CHECKPOINTS, Setting, checkpoints, make_worlds
+from delaytron.simulation.batches import Plan, Progress, play_all
+from delaytron.simulation.results import Result
+from delaytron.simulation.scenarios import CHECKPOINTS, Setting, checkpoints, make_worlds
 
 
 def simulate(

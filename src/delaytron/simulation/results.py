@@ -12,7 +12,7 @@ from delaytron.records import Array, Ints
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from delaytron.worlds import Setting
+    from delaytron.simulation.scenarios import Setting
 
 
 class Mean(NamedTuple):
@@ -143,7 +143,7 @@ class Result:
 
     def plot(self, path: str | Path) -> None:
         """Save the error curves on log-log axes, with a band over the runs, as a picture."""
-        from delaytron.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
+        from delaytron.simulation.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
 
         plot_curves([self], path)
 

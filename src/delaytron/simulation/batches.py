@@ -13,8 +13,7 @@ from delaytron.learners import Learner
 from delaytron.learners.base import new_scratch
 from delaytron.learners.feedback import Life
 from delaytron.records import Array, Ints, Span, Worlds
-from delaytron.windows import Window, windows
-from delaytron.worlds import (
+from delaytron.simulation.scenarios import (
     BYTES_PER_LIVELY_ROUND,
     BYTES_PER_ROUND,
     Setting,
@@ -23,6 +22,7 @@ from delaytron.worlds import (
     make_worlds,
     most_busy,
 )
+from delaytron.simulation.windows import Window, windows
 
 MEMORY = 56 * 2**20  # bytes that the runs being played may take, all threads together
 MEMORY_OF_STREAM = 192 * 2**20  # the same where every batch reads the file again

@@ -11,7 +11,7 @@ from delaytron.learners.base import Learner
 from delaytron.learners.rule import stack
 from delaytron.matrices import as_kind, as_stream, check_matrix, is_sparse
 from delaytron.records import Array, Run, Span
-from delaytron.worlds import deliver, empty_log, empty_worlds, most_busy
+from delaytron.simulation.scenarios import deliver, empty_log, empty_worlds, most_busy
 
 
 def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
