@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import delaytron as dt
 from delaytron import cli
-from delaytron.compare import compare
+from delaytron.comparison.compare import compare
 
 SMALL = ["--samples", "500", "--rounds", "800", "--runs", "2"]
 HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "sklearn", "joblib", "msgspec")

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import delaytron as dt
-from delaytron.compare import APART, Terms, compare, load_for_tuning, prepare, remark
+from delaytron.comparison.compare import compare, prepare, remark
 from delaytron.comparison.plots import spread
+from delaytron.comparison.tuning import APART, Terms, load_for_tuning
 from delaytron.learners.options import own_parameters
 from streams import same_bits
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import delaytron as dt
 from conftest import REAL_DATA
 from delaytron import cli
-from delaytron.compare import load_for_tuning
+from delaytron.comparison.tuning import load_for_tuning
 from delaytron.datasets import as_dataset, load
 from delaytron.datasets.cells import is_missing, number_in
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from delaytron.comparisons import Comparison, Entry
+from delaytron.comparison.results import Comparison, Entry
 from delaytron.formats import assignments, compact, versions, with_margin
 from delaytron.simulation.results import Result
 

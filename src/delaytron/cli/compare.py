@@ -8,7 +8,8 @@ import typer
 from delaytron import datasets
 from delaytron.cli import options
 from delaytron.cli.outputs import progress_bar, show, targets, write
-from delaytron.compare import Terms, load_for_tuning, prepare, read_feedback
+from delaytron.comparison.compare import prepare, read_feedback
+from delaytron.comparison.tuning import Terms, load_for_tuning
 from delaytron.tables import comparison_document, comparison_table
 
 EXAMPLES = """

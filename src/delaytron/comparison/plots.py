@@ -11,7 +11,7 @@ from delaytron.plotting import look_of, name_errors, save_picture
 from delaytron.simulation.results import mean_of
 
 if TYPE_CHECKING:
-    from delaytron.comparisons import Comparison, Entry
+    from delaytron.comparison.results import Comparison, Entry
 
 
 LABEL_HEIGHT = 0.17  # inches of a name beside the lines

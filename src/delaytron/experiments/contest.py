@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from math import hypot
 
-from delaytron.compare import remark
+from delaytron.comparison.compare import remark
 from delaytron.delays import as_delay
 from delaytron.experiments.findings import Cell, Section, Table
 from delaytron.experiments.summary import Outcome

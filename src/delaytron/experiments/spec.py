@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from delaytron.checks import choice, distinct, whole
-from delaytron.comparisons import APART
+from delaytron.comparison.tuning import APART
 from delaytron.datasets import DATASETS, is_drawn
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from delaytron.checks import number, whole, whole_numbers
-from delaytron.comparisons import Terms
+from delaytron.comparison.tuning import Terms
 from delaytron.datasets import as_dataset
 from delaytron.delays import NEVER, Delay, as_delay
 from delaytron.errors import InvalidInput

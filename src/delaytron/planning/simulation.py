@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.checks import whole
-from delaytron.comparisons import Terms
+from delaytron.comparison.tuning import Terms
 from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay
 from delaytron.errors import InvalidInput

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from delaytron.checks import distinct
-from delaytron.comparisons import APART, Comparison, Entry, Terms
-from delaytron.datasets import Dataset, as_dataset, is_drawn, load
+from delaytron.comparison.results import Comparison, Entry
+from delaytron.comparison.tuning import Terms
+from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
@@ -21,8 +22,6 @@ from delaytron.rng import stream
 from delaytron.simulation.batches import Progress
 from delaytron.simulation.scenarios import mean_wait
 from delaytron.simulation.simulate import learner_class, simulate_settings
-
-__all__ = ["Comparison", "Contest", "Entry", "Terms", "compare", "load_for_tuning", "prepare", "read_feedback"]
 
 Settings = list[dict[str, Any]]
 Learners = Iterable[str | type[Learner]] | None
@@ -83,19 +82,6 @@ def read_feedback(noise: Any, expire_after: Any, on_expiry: Any) -> dict[str, An
     rates = None if noise is None else (life.rho0, life.rho1)
     given = {"noise": rates, "expire_after": expire_after, "on_expiry": on_expiry}
     return {name: value for name, value in given.items() if value != COMMON[name]}
-
-
-def load_for_tuning(name: str, seed: int, **options: Any) -> Dataset | None:
-    """Draw a data set anew for the tuning of a comparison with this seed; None where none is drawn with a seed.
-
-    Examples
-    --------
-    >>> load_for_tuning("synsep", 0, n_samples=500), load_for_tuning("digits", 0)
-    (Dataset('synsep', 500 rows, 400 features, 9 classes, sparse), None)
-    """
-    if not is_drawn(name):
-        return None
-    return load(name, **options, seed=seed + APART)
 
 
 def prepare(

@@ -4,36 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delaytron.checks import whole
+from delaytron.comparison.tuning import Terms
 from delaytron.formats import assignments
 from delaytron.simulation.results import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-APART = 1_000_003  # between the seed of the reported runs and that of the tuning
 SIGNS = "¹²³⁴⁵⁶⁷⁸⁹"
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What is the same for every learner of a comparison."""
-
-    rounds: int = 100_000
-    runs: int = 10
-    tuning_runs: int = 2
-    budget: int = 16
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("rounds", "runs", "tuning_runs", "budget"):
-            whole(name, getattr(self, name), at_least=1)
-        whole("seed", self.seed, at_least=0)
-
-    @property
-    def tuning_seed(self) -> int:
-        """The seed of the rows, delays and draws with which parameters are chosen."""
-        return self.seed + APART
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,43 @@
+"""On what parameters are chosen: other seeds than those reported."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from delaytron.checks import whole
+from delaytron.datasets import Dataset, is_drawn, load
+
+APART = 1_000_003  # between the seed of the reported runs and that of the tuning
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is the same for every learner of a comparison."""
+
+    rounds: int = 100_000
+    runs: int = 10
+    tuning_runs: int = 2
+    budget: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "runs", "tuning_runs", "budget"):
+            whole(name, getattr(self, name), at_least=1)
+        whole("seed", self.seed, at_least=0)
+
+    @property
+    def tuning_seed(self) -> int:
+        """The seed of the rows, delays and draws with which parameters are chosen."""
+        return self.seed + APART
+
+
+def load_for_tuning(name: str, seed: int, **options: Any) -> Dataset | None:
+    """Draw a data set anew for the tuning of a comparison with this seed; None where none is drawn with a seed.
+
+    Examples
+    --------
+    >>> load_for_tuning("synsep", 0, n_samples=500), load_for_tuning("digits", 0)
+    (Dataset('synsep', 500 rows, 400 features, 9 classes, sparse), None)
+    """
+    if not is_drawn(name):
+        return None
+    return load(name, **options, seed=seed + APART)
