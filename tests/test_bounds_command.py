@@ -14,9 +14,9 @@ from delaytron.experiments.findings import shown
 from delaytron.experiments.theory_section import COLUMNS, theory_section
 from delaytron.rng import stream
 from delaytron.simulation.results import mean_of
-from delaytron.theory import pictures
+from delaytron.theory import plots as pictures
+from delaytron.theory.statements import STATEMENTS
 from delaytron.theory.study import play, study
-from delaytron.theory.table import STATEMENTS
 from delaytron.theory.trials import Terms, prepare
 
 

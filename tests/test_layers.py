@@ -14,7 +14,7 @@ LAYERS = [
     {"theory.moments", "theory.quantities", "theory.mistakes"},
     {"theory.growth"},
     {"theory.bounds", "theory.repaired", "theory.steps"},
-    {"theory.table"},
+    {"theory.statements"},
     {
         "rng",
         "plotting",
@@ -72,7 +72,7 @@ LAYERS = [
         "simulation.simulate",
         "features.build",
     },
-    {"features", "delays.plots", "datasets.plots", "theory.pictures"},
+    {"features", "delays.plots", "datasets.plots", "theory.plots"},
     {"comparison.results", "comparison.tuning", "theory.study"},
     {"comparison.compare"},
     {"planning.simulation"},

@@ -17,8 +17,8 @@ from delaytron import tables
 from delaytron.errors import InvalidInput
 from delaytron.formats import compact, versions
 from delaytron.simulation.results import Mean
+from delaytron.theory.statements import GATED, GREEDY, HINGE, PLAYED, Row
 from delaytron.theory.study import Measured, Study
-from delaytron.theory.table import GATED, GREEDY, HINGE, PLAYED, Row
 from delaytron.theory.trials import Terms
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Studies:
 
     def plot(self, path: str | Path) -> None:
         """Draw bounds and measured regret against rounds."""
-        from delaytron.theory.pictures import plot_studies  # noqa: PLC0415 - needs matplotlib
+        from delaytron.theory.plots import plot_studies  # noqa: PLC0415 - needs matplotlib
 
         plot_studies(self.studies, path)
 

@@ -18,8 +18,8 @@ from delaytron.errors import InvalidInput
 from delaytron.learners import Delaytron
 from delaytron.learners.options import COMMON, own_parameters
 from delaytron.theory import measure
+from delaytron.theory.statements import table
 from delaytron.theory.study import Study, play
-from delaytron.theory.table import table
 from delaytron.theory.trials import Terms, Trial, prepare
 
 EXAMPLES = """

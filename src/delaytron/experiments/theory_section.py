@@ -5,8 +5,8 @@ from typing import Any
 
 from delaytron.datasets import is_drawn, load
 from delaytron.experiments.findings import Cell, Section, Table
+from delaytron.theory.statements import STATEMENTS
 from delaytron.theory.study import Measured, play
-from delaytron.theory.table import STATEMENTS
 from delaytron.theory.trials import Comparator, Terms, prepare
 
 NAMES = ("synsep", "digits")  # data sets that need no download

@@ -36,8 +36,8 @@ from delaytron.theory.repaired import (
     theorem_r5,
     theorem_r6,
 )
+from delaytron.theory.statements import STATEMENTS, table
 from delaytron.theory.steps import case_1_eta, theorem_2_eta, theorem_3_eta, theorem_r1_eta, theorem_r4_eta
-from delaytron.theory.table import STATEMENTS, table
 
 __all__ = [
     "STATEMENTS",

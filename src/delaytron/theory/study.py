@@ -14,7 +14,7 @@ from delaytron.simulation.batches import Progress
 from delaytron.simulation.results import Mean, Result, mean_of
 from delaytron.simulation.simulate import simulate_settings
 from delaytron.theory.regrets import regret
-from delaytron.theory.table import GATED, GREEDY, HINGE, PAPER, PLAYED, Statement
+from delaytron.theory.statements import GATED, GREEDY, HINGE, PAPER, PLAYED, Statement
 from delaytron.theory.trials import Comparator, Terms, Trial, prepare
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Study:
 
     def plot(self, path: str | Path) -> None:
         """Draw bounds and measured regret against rounds."""
-        from delaytron.theory.pictures import plot_studies  # noqa: PLC0415 - needs matplotlib
+        from delaytron.theory.plots import plot_studies  # noqa: PLC0415 - needs matplotlib
 
         plot_studies([self], path)
 

@@ -15,7 +15,7 @@ from delaytron.records import Array, Ints
 from delaytron.simulation.scenarios import checkpoints, drawn_delays
 from delaytron.theory.comparators import STRENGTHS, comparator_path, exact_comparator, hinge_losses
 from delaytron.theory.quantities import Quantities, measure
-from delaytron.theory.table import STATEMENTS, Statement
+from delaytron.theory.statements import STATEMENTS, Statement
 
 PATH_ROWS = 4000  # to which a path of comparators is fitted: any weights are comparators, so a part will do
 LINEAR_PROGRAM = 4000  # constraints, and weights, that take a second

@@ -10,7 +10,7 @@ import numpy as np
 from delaytron.plotting import COLOURS, MARKERS, save_picture
 from delaytron.records import Array, Ints
 from delaytron.simulation.results import mean_of
-from delaytron.theory.table import GATED, GREEDY, HINGE
+from delaytron.theory.statements import GATED, GREEDY, HINGE
 
 if TYPE_CHECKING:
     from delaytron.theory.study import Measured, Study
