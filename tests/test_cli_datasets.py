@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import delaytron as dt
-from delaytron import features
+from delaytron import images
 from delaytron.cli import app
 from delaytron.cli.dataset_tables import bar, percent, sketch
 from delaytron.datasets import plots as dataset_plots
@@ -213,8 +213,8 @@ class TestBuild:
             np.savez(path, seed=seed)
             return path
 
-        monkeypatch.setattr(features, "inputs", lambda name: [])
-        monkeypatch.setattr(features, "build", build)
+        monkeypatch.setattr(images, "inputs", lambda name: [])
+        monkeypatch.setattr(images, "build", build)
 
     def test_the_features_go_to_the_cache(self, quick, empty_machine):
         path = empty_machine / "fashion_mnist" / "cnn_features.npz"

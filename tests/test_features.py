@@ -16,10 +16,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from delaytron.datasets.catalogue import CARDS
 from delaytron.datasets.images import read_idx
 from delaytron.errors import InvalidInput
-from delaytron.features import N_IMAGES, build, build_cifar10, build_fashion_mnist, cnn, inputs, vgg16
-from delaytron.features.build import INPUTS
-from delaytron.features.cifar import read_archive
-from delaytron.features.network import Images
+from delaytron.images import N_IMAGES, build, build_cifar10, build_fashion_mnist, cnn, inputs, vgg16
+from delaytron.images.build import INPUTS
+from delaytron.images.cifar import read_archive
+from delaytron.images.network import Images
 
 DATA = Path(os.environ.get("DELAYTRON_DATA", "none"))
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -121,7 +121,7 @@ def test_vgg16_agrees_with_plain_numpy(weights_file):
 
 
 def test_features_do_not_depend_on_threads_or_on_other_images(torch, monkeypatch, weights_file):
-    monkeypatch.setattr("delaytron.features.network.BATCH", 8)
+    monkeypatch.setattr("delaytron.images.network.BATCH", 8)
     images, network = some_images(10), vgg16.load_network(weights_file)
     together = vgg16.features(images, network)
     torch.set_num_threads(2)

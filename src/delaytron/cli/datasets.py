@@ -128,9 +128,9 @@ def build(name: Built, output: Output = None, seed: Seed = 0) -> None:
     Needs PyTorch, which the extra `features` brings. CIFAR-10 downloads 160 MB
     of images and 530 MB of weights; Fashion-MNIST 30 MB, and trains for minutes.
     """
-    from delaytron import features  # noqa: PLC0415 - few need it
+    from delaytron import images  # noqa: PLC0415 - few need it
 
-    features.inputs(name)  # downloads have a bar of their own
-    with progress_bar(features.N_IMAGES[name], "images", "loading") as advance:
-        target = features.build(name, output or cache_folder(), seed, advance)
+    images.inputs(name)  # downloads have a bar of their own
+    with progress_bar(images.N_IMAGES[name], "images", "loading") as advance:
+        target = images.build(name, output or cache_folder(), seed, advance)
     typer.echo(f"wrote {target}")

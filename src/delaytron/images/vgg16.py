@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
-from delaytron.features.network import Pixels, Progress, import_torch, outputs
+from delaytron.images.network import Pixels, Progress, import_torch, outputs
 
 BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; a pooling after each
 N_FEATURES = 512

@@ -6,8 +6,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from delaytron.errors import InvalidInput
-from delaytron.features.network import Images, Pixels
 from delaytron.files.compressed import BROKEN
+from delaytron.images.network import Images, Pixels
 
 TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 TEST = "test_batch.bin"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import whole
-from delaytron.features.network import BATCH, Images, Pixels, Progress, import_torch, outputs, repeatable, report
+from delaytron.images.network import BATCH, Images, Pixels, Progress, import_torch, outputs, repeatable, report
 
 EPOCHS = 6
 N_FEATURES, N_CLASSES = 128, 10

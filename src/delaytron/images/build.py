@@ -11,10 +11,10 @@ from delaytron.datasets.catalogue import CARDS, CIFAR10_IMAGES, FASHION_PIXELS, 
 from delaytron.datasets.downloads import fetch
 from delaytron.datasets.images import read_idx
 from delaytron.errors import InvalidInput
-from delaytron.features import cnn, vgg16
-from delaytron.features.cifar import read_archive
-from delaytron.features.network import Images, Progress, import_torch
 from delaytron.files.atomic import replace_arrays
+from delaytron.images import cnn, vgg16
+from delaytron.images.cifar import read_archive
+from delaytron.images.network import Images, Progress, import_torch
 
 N_IMAGES = {"cifar10": 60_000, "fashion_mnist": cnn.n_images(60_000, 10_000)}  # what `progress` is told, in all
 INPUTS = {
