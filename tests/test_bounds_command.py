@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 import delaytron as dt
 from delaytron import cli, theory
 from delaytron.cli import bounds
-from delaytron.experiments.findings import shown
-from delaytron.experiments.theory_section import COLUMNS, theory_section
+from delaytron.experiments.report.model import shown
+from delaytron.experiments.report.theory import COLUMNS, theory_section
 from delaytron.rng import stream
 from delaytron.simulation.results import mean_of
 from delaytron.theory import plots as pictures

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import delaytron as dt
-from delaytron.experiments import figures
-from delaytron.experiments.charts import Chart, Panel, Series, charts
 from delaytron.experiments.execute import execute
+from delaytron.experiments.report import figures
+from delaytron.experiments.report.charts import Chart, Panel, Series, charts
+from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store
-from delaytron.experiments.summary import outcomes
 from delaytron.plotting import COLOURS
+from delaytron.simulation.results import mean_of
 
 TOML = """
 name = "small"
@@ -67,7 +67,7 @@ def test_errors_stand_against_gamma(played, drawn):
     series = series_of(drawn["gamma-delaytron"], "synsep", "delay fixed:30")
     assert series.x == [0.2, 0.05]
     for place, run in enumerate(line.reported):
-        mean, margin = dt.results.mean_of(store.read(run).final_error)
+        mean, margin = mean_of(store.read(run).final_error)
         assert (series.y[place], series.low[place], series.high[place]) == (mean, mean - margin, mean + margin)
 
 

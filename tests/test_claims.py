@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from delaytron.experiments.claims import claims
-from delaytron.experiments.contest import contest
+from delaytron.experiments.report.best import contest
+from delaytron.experiments.report.claims import claims
 from delaytron.experiments.runs import Line, Run
-from delaytron.experiments.summary import Outcome
+from delaytron.experiments.selection import Outcome
 from delaytron.simulation.results import Mean, Result
 from delaytron.simulation.scenarios import checkpoints
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import delaytron as dt
 from delaytron import cli
 from delaytron.comparison.compare import compare
+from delaytron.simulation.results import mean_of
 
 SMALL = ["--samples", "500", "--rounds", "800", "--runs", "2"]
 HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "sklearn", "joblib", "msgspec")
@@ -54,8 +55,8 @@ class TestRun:
         expected = play("delaytron", 50, gamma=0.1, seed=3)
         assert row["final_errors"] == expected.final_error.tolist()
         assert row["final_greedy_errors"] == expected.greedy_error.tolist()
-        assert row["error"] == dt.results.mean_of(expected.final_error).value
-        assert row["error_margin"] == dt.results.mean_of(expected.final_error).margin
+        assert row["error"] == mean_of(expected.final_error).value
+        assert row["error_margin"] == mean_of(expected.final_error).margin
         assert (row["learner"], row["dataset"], row["delay"]) == ("delaytron", "synsep", "Uniform(D=50)")
         assert (row["rounds"], row["runs"], row["seed"], row["sampling"]) == (800, 2, 3, "replacement")
         assert row["versions"]["delaytron"] == dt.__version__

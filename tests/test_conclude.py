@@ -4,14 +4,13 @@ import csv
 
 import pytest
 
-from delaytron.experiments import figures
-from delaytron.experiments.conclude import conclude
 from delaytron.experiments.execute import execute
-from delaytron.experiments.findings import shown
-from delaytron.experiments.sections import times_section
+from delaytron.experiments.report import conclude, figures
+from delaytron.experiments.report.model import shown
+from delaytron.experiments.report.tables import times_section
+from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Spent, Store
-from delaytron.experiments.summary import outcomes
 from delaytron.simulation.results import mean_of
 
 TOML = """

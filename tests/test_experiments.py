@@ -18,11 +18,11 @@ import delaytron as dt
 from delaytron import cli
 from delaytron.cli import experiment
 from delaytron.datasets.catalogue import CARDS
-from delaytron.experiments import figures
 from delaytron.experiments.execute import Watch, execute, quickest
+from delaytron.experiments.report import figures
+from delaytron.experiments.selection import missing_rounds, outcomes
 from delaytron.experiments.spec import built_in, parse_spec, read_spec
 from delaytron.experiments.store import Store
-from delaytron.experiments.summary import missing_rounds, outcomes
 from delaytron.experiments.workers import Workers
 from delaytron.learners import LEARNERS
 

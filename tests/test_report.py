@@ -8,9 +8,9 @@ from shutil import which
 
 import pytest
 
-from delaytron.experiments.charts import Chart, Panel, Series
-from delaytron.experiments.findings import Claim, Report, Section, Table, shown
-from delaytron.experiments.report import write_report
+from delaytron.experiments.report.charts import Chart, Panel, Series
+from delaytron.experiments.report.html import write_report
+from delaytron.experiments.report.model import Claim, Report, Section, Table, shown
 from delaytron.plotting import COLOURS
 from delaytron.simulation.results import Mean
 

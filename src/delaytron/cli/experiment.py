@@ -15,9 +15,9 @@ from delaytron.formats import assignments, with_margin
 from delaytron.tables import Row, new_table
 
 if TYPE_CHECKING:
-    from delaytron.experiments.findings import Report
+    from delaytron.experiments.report.model import Report
+    from delaytron.experiments.selection import Outcome
     from delaytron.experiments.spec import Spec
-    from delaytron.experiments.summary import Outcome
 
 MOST_LINES = 100  # that anybody reads on a screen
 
@@ -100,10 +100,10 @@ def _play(
     json: bool,
     theory: bool = False,
 ) -> None:
-    from delaytron.experiments.conclude import conclude  # noqa: PLC0415 - other commands need none of it
     from delaytron.experiments.execute import Watch, execute  # noqa: PLC0415
+    from delaytron.experiments.report import conclude  # noqa: PLC0415 - other commands need none of it
+    from delaytron.experiments.selection import missing_rounds, outcomes  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
-    from delaytron.experiments.summary import missing_rounds, outcomes  # noqa: PLC0415
     from delaytron.experiments.workers import Workers  # noqa: PLC0415
 
     crew = Workers(*workers).checked
@@ -130,7 +130,7 @@ def _summary(found: "list[Outcome]", report: "Report") -> Group:
 
 def _short_table(report: "Report") -> Table:
     """Return the first table of the report: who wins, where that is asked."""
-    from delaytron.experiments.findings import shown  # noqa: PLC0415
+    from delaytron.experiments.report.model import shown  # noqa: PLC0415
 
     first = report.sections[0].table
     table = new_table(*first.columns)

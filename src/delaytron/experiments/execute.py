@@ -15,8 +15,8 @@ from delaytron.datasets import Dataset, load
 from delaytron.delays import Delay, Fixed, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import Line, Run, delays_digest, file_digest
+from delaytron.experiments.selection import missing_runs
 from delaytron.experiments.store import Spent, Store
-from delaytron.experiments.summary import missing_runs
 from delaytron.experiments.workers import THREADS, Crew, Workers, hired
 from delaytron.learners.feedback import Life
 from delaytron.matrices import as_kind

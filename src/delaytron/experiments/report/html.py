@@ -11,8 +11,8 @@ from string import Template
 from typing import Any
 from urllib.parse import quote
 
-from delaytron.experiments.charts import Chart, Series
-from delaytron.experiments.findings import Cell, Claim, Report, Section, Table, shown
+from delaytron.experiments.report.charts import Chart, Series
+from delaytron.experiments.report.model import Cell, Claim, Report, Section, Table, shown
 from delaytron.files.atomic import replace_file
 from delaytron.plotting import COLOURS, DASHES, MARKERS
 from delaytron.simulation.results import Mean
@@ -41,7 +41,7 @@ def write_report(path: Path, report: Report) -> None:
 
 
 def _part(name: str) -> str:
-    return files("delaytron.experiments").joinpath("page", name).read_text(encoding="utf-8")
+    return files("delaytron.experiments.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def _scripts() -> str:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from delaytron.experiments.evidence import CLOSE, NEAR, Evidence, close, first_below, slope
-from delaytron.experiments.findings import Cell, Claim, Table
-from delaytron.experiments.summary import Outcome
+from delaytron.experiments.report.curves import CLOSE, NEAR, Evidence, close, first_below, slope
+from delaytron.experiments.report.model import Cell, Claim, Table
+from delaytron.experiments.selection import Outcome
 
 REFERENCES = ("banditron", "soba")
 HOLDS, PARTLY = 0.9, 0.5  # shares of the cases

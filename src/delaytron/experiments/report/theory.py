@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from delaytron.datasets import is_drawn, load
-from delaytron.experiments.findings import Cell, Section, Table
+from delaytron.experiments.report.model import Cell, Section, Table
 from delaytron.theory.statements import STATEMENTS
 from delaytron.theory.study import Measured, play
 from delaytron.theory.trials import Comparator, Terms, prepare

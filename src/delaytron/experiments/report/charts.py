@@ -8,8 +8,8 @@ import numpy as np
 
 from delaytron.delays import as_delay
 from delaytron.experiments.runs import Line
+from delaytron.experiments.selection import Outcome
 from delaytron.experiments.store import Store
-from delaytron.experiments.summary import Outcome
 from delaytron.simulation.results import Result, mean_of
 from delaytron.simulation.scenarios import mean_wait
 

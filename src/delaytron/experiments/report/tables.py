@@ -5,11 +5,11 @@ import platform
 from collections import defaultdict
 from collections.abc import Sequence
 
-from delaytron.experiments.findings import Section, Table
+from delaytron.experiments.report.model import Section, Table
 from delaytron.experiments.runs import Line
+from delaytron.experiments.selection import Outcome
 from delaytron.experiments.spec import Spec
 from delaytron.experiments.store import Store
-from delaytron.experiments.summary import Outcome
 from delaytron.formats import assignments, compact, versions
 from delaytron.simulation.results import mean_of
 

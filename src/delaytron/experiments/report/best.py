@@ -5,8 +5,8 @@ from math import hypot
 
 from delaytron.comparison.compare import remark
 from delaytron.delays import as_delay
-from delaytron.experiments.findings import Cell, Section, Table
-from delaytron.experiments.summary import Outcome
+from delaytron.experiments.report.model import Cell, Section, Table
+from delaytron.experiments.selection import Outcome
 from delaytron.formats import assignments
 from delaytron.simulation.results import mean_of
 from delaytron.simulation.scenarios import mean_wait

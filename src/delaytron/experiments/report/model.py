@@ -5,7 +5,7 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from delaytron.experiments.charts import Chart
+from delaytron.experiments.report.charts import Chart
 from delaytron.simulation.results import Mean
 
 Cell = str | int | float | Mean | None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.experiments.charts import Chart, Series
+from delaytron.experiments.report.charts import Chart, Series
 from delaytron.plotting import draw_band, look_of, name_errors, save_picture
 
 ENDINGS = (".png", ".svg")

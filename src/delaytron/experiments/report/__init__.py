@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from delaytron.experiments.charts import charts
-from delaytron.experiments.claims import claims
-from delaytron.experiments.contest import contest
-from delaytron.experiments.figures import draw_figures
-from delaytron.experiments.findings import Report
-from delaytron.experiments.report import write_report
-from delaytron.experiments.sections import facts, results_section, times_section
+from delaytron.experiments.report.best import contest
+from delaytron.experiments.report.charts import charts
+from delaytron.experiments.report.claims import claims
+from delaytron.experiments.report.figures import draw_figures
+from delaytron.experiments.report.html import write_report
+from delaytron.experiments.report.markdown import as_csv, as_markdown
+from delaytron.experiments.report.model import Report
+from delaytron.experiments.report.tables import facts, results_section, times_section
+from delaytron.experiments.report.theory import theory_section
+from delaytron.experiments.selection import Outcome
 from delaytron.experiments.spec import Spec
 from delaytron.experiments.store import Store
-from delaytron.experiments.summary import Outcome
-from delaytron.experiments.texts import as_csv, as_markdown
-from delaytron.experiments.theory_section import theory_section
 from delaytron.files.atomic import replace_file
 
 THEORY_ROUNDS = 20_000  # some seconds

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from delaytron.delays import as_delay
-from delaytron.experiments.summary import Outcome
+from delaytron.experiments.selection import Outcome
 from delaytron.records import Array
 from delaytron.simulation.results import Result, settling
 from delaytron.simulation.scenarios import mean_wait

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from io import StringIO
 
-from delaytron.experiments.findings import Cell, Claim, Report, Section, Table, shown
+from delaytron.experiments.report.model import Cell, Claim, Report, Section, Table, shown
 from delaytron.simulation.results import Mean
 
 MOST_ROWS = 100  # of a table in Markdown; a longer one is better looked at as CSV
