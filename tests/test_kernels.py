@@ -130,7 +130,7 @@ def test_a_template_becomes_a_kernel_when_its_slots_are_filled():
 
 OWN = """
 import numpy as np, delaytron as dt
-from delaytron._jit import kernel
+from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import follow_greedily
 from delaytron.kernels.linear import add_row
 from delaytron.learners.perceptron import Params

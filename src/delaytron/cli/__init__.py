@@ -6,7 +6,8 @@ import typer
 from typer.core import TyperGroup
 
 from delaytron._version import __version__
-from delaytron.cli import bounds, compare, datasets, delays, experiment, lists, plan, run
+from delaytron.cli import bounds, compare, datasets, delays, experiment, plan, run
+from delaytron.cli import learners as lists
 from delaytron.errors import DelaytronError
 
 UsageError: Any = typer.BadParameter.__base__  # its module depends on the version of typer

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from delaytron import tables
+from delaytron.cli import tables
 from delaytron.errors import InvalidInput
 from delaytron.formats import compact, versions
 from delaytron.simulation.results import Mean

@@ -8,9 +8,9 @@ import typer
 from delaytron import datasets
 from delaytron.cli import options
 from delaytron.cli.outputs import progress_bar, show, targets, write
+from delaytron.cli.tables import comparison_document, comparison_table
 from delaytron.comparison.compare import prepare, read_feedback
 from delaytron.comparison.tuning import Terms, load_for_tuning
-from delaytron.tables import comparison_document, comparison_table
 
 EXAMPLES = """
 Examples

@@ -9,9 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from delaytron.cli.tables import Row, new_table
 from delaytron.datasets import Dataset
 from delaytron.datasets.plots import largest_classes
-from delaytron.tables import Row, new_table
 
 BAR = 30  # letters of the longest bar
 EIGHTHS = " ▏▎▍▌▋▊▉"

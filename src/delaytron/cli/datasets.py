@@ -12,11 +12,11 @@ from delaytron.cli import options
 from delaytron.cli.dataset_tables import dataset_view, list_view
 from delaytron.cli.outputs import check_target, progress_bar
 from delaytron.cli.outputs import show as show_document
+from delaytron.cli.tables import Row
 from delaytron.datasets.cards import Card
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
 from delaytron.datasets.downloads import cache_folder, whereabouts
 from delaytron.datasets.plots import plot_dataset
-from delaytron.tables import Row
 
 EXAMPLES = """
 Examples

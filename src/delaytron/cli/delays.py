@@ -15,9 +15,9 @@ from rich.text import Text
 
 from delaytron.cli.options import Json
 from delaytron.cli.outputs import busy, show, targets, write
+from delaytron.cli.tables import new_table
 from delaytron.delays.summary import DelaySummary, Pending, summarize
 from delaytron.delays.traces import open_trace
-from delaytron.tables import new_table
 
 EXAMPLES = """
 Examples

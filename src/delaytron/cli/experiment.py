@@ -10,9 +10,9 @@ from rich.table import Table
 
 from delaytron.cli import options
 from delaytron.cli.outputs import busy, show, telling_bar
+from delaytron.cli.tables import Row, new_table
 from delaytron.files.atomic import replace_file
 from delaytron.formats import assignments, with_margin
-from delaytron.tables import Row, new_table
 
 if TYPE_CHECKING:
     from delaytron.experiments.report.model import Report

@@ -13,11 +13,11 @@ from rich.text import Text
 from delaytron import datasets, delays
 from delaytron.cli import options
 from delaytron.cli.outputs import busy, check_target, progress_bar, show
+from delaytron.cli.tables import new_table
 from delaytron.comparison.tuning import load_for_tuning
 from delaytron.errors import InvalidInput
 from delaytron.planning import BEST, FEATURES, Plan, draft
 from delaytron.planning.answers import answers, plan_document, summary
-from delaytron.tables import new_table
 
 EXAMPLES = """
 Examples

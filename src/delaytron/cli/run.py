@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from delaytron import datasets, delays, tables
+from delaytron import datasets, delays
 from delaytron.checks import choice
-from delaytron.cli import options
+from delaytron.cli import options, tables
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS

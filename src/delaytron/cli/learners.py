@@ -9,9 +9,9 @@ from rich.table import Table
 
 from delaytron.cli.options import Json
 from delaytron.cli.outputs import show
+from delaytron.cli.tables import Row, new_table
 from delaytron.learners import LEARNERS
 from delaytron.learners.options import own_parameters
-from delaytron.tables import Row, new_table
 
 
 def learners(json: Json = False) -> None:
