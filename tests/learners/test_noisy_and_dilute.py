@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from test_paper import DELAYS, DRAWS, GAMMA, LEARNERS, K, T, X, Y, close
 
 import delaytron as dt
 import paper_learners
@@ -21,7 +22,6 @@ from delaytron.records import Play, Row
 from delaytron.rng import stream as random_stream
 from paper_noisy import rcine
 from streams import interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
-from test_paper import DELAYS, DRAWS, GAMMA, LEARNERS, K, T, X, Y, close
 
 x = np.array([0.5, -2.0, 1.0])
 

@@ -6,9 +6,9 @@ import os
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
+from test_online import ROWS, everything, trained
 
 import delaytron as dt
-from test_online import ROWS, everything, trained
 
 
 @pytest.mark.parametrize("cls", dt.LEARNERS.values())

@@ -7,6 +7,7 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from test_paper import DELAYS, DRAWS, GAMMA, LEARNERS, K, T, X, Y, close, random_stream, same_play
 
 from paper import banditron
 from paper_learners import (
@@ -28,7 +29,6 @@ from paper_learners import (
     squarecb,
 )
 from paper_second_order import newtron_gradient, softmax
-from test_paper import DELAYS, DRAWS, GAMMA, LEARNERS, K, T, X, Y, close, random_stream, same_play
 
 TRACED = {
     "rcnbf(rho0=.1,rho1=.2)": partial(rcnbf, gamma=GAMMA, rho0=0.1, rho1=0.2),

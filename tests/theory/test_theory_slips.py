@@ -11,7 +11,7 @@ from delaytron import theory
 from delaytron.records import NEVER
 from theory_streams import hinge_loss, perceptron_estimate
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 X = np.array([[1, 0], [0, 1], [1, 1], [0.5, -1], [-1, 0.5], [1, 0.25], [-0.5, 1], [0.75, -0.5]])
 Y = np.array([0, 1, 1, 2, 2, 0, 1, 0])
 DELAYS = np.array([1, 3, 1, 2, 2, 1, 4, 1])

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from paper import adaptive_delaytron, banditron, delaytron, estimate, perceptron, sample
 
 # Copies of ../shared/reference, so that this file needs nothing outside the repository.
-REFERENCE = Path(__file__).parent / "reference"
+REFERENCE = Path(__file__).parents[1] / "reference"
 TRACES = json.loads((REFERENCE / "delaytron_traces.json").read_text())
 LEARNERS = json.loads((REFERENCE / "learner_traces.json").read_text())
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
+from test_conformance import SETTINGS
 
 import delaytron as dt
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
 from delaytron.learners.feedback import Life
 from delaytron.simulation.scenarios import expiring_events
 from streams import NEVER, by_learner, make, play_compiled, play_interpreted, play_online, same_bits, stories
-from test_conformance import SETTINGS
 
 BANDITS = [name for name, cls in dt.LEARNERS.items() if cls.hears == "correct"]
 EXACT = [name for name in BANDITS if name not in ("pab", "exact_pa", "ova_logistic")]

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_files import changed
+from test_online import ROWS, everything
 
 import delaytron as dt
 import paper
@@ -15,8 +17,6 @@ from delaytron.learners.feedback import Life
 from delaytron.rng import stream
 from delaytron.simulation.scenarios import deliver, empty_worlds, most_busy
 from streams import answer, interpreter, play_compiled, play_interpreted, play_online, same_bits, stories
-from test_files import changed
-from test_online import ROWS, everything
 
 CASES = [  # one of each kind: all are compiled anew inside a pool, and that takes its time
     ("banditron", "lifo", {"gamma": 0.3}),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
+from test_paper import DELAYS, DRAWS, GAMMA, LEARNERS, K, T, X, Y
 
 import delaytron as dt
 from delaytron.kernels.second_order import LATE, REFRESH, check_memory
@@ -18,7 +19,6 @@ from delaytron.matrices import as_row
 from delaytron.records import Play
 from paper_second_order import softmax
 from streams import make, play_online, same_bits, stories
-from test_paper import DELAYS, DRAWS, GAMMA, LEARNERS, K, T, X, Y
 
 FORMS = ["diagonal", "full"]
 CLASSES = [Soba, Newtron, Confidit]

@@ -13,7 +13,7 @@ import pytest
 import delaytron as dt
 from streams import interpreter
 
-REFERENCE = Path(__file__).parent / "reference"
+REFERENCE = Path(__file__).parents[1] / "reference"
 DELAYTRON = json.loads((REFERENCE / "delaytron_traces.json").read_text())
 LEARNERS = json.loads((REFERENCE / "learner_traces.json").read_text())
 
@@ -125,10 +125,13 @@ def test_every_worked_example_is_met_by_a_learner():
 
 def test_numba_disable_jit_runs_the_same_lines_without_numba():
     code = (
-        "import sys, delaytron as dt; from test_traces import *;"
+        "import sys, delaytron as dt; from test_reference_traces import *;"
         "[check(DELAYTRON[p.values[0]], p.values[1]) for p in PAPER for check in (check_replay, check_online)];"
         "assert 'numba' not in sys.modules; print('met')"
     )
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    environment = os.environ | {
+        "NUMBA_DISABLE_JIT": "1",
+        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[:2])),
+    }
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "met", done.stderr
