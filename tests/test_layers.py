@@ -1,119 +1,24 @@
-"""Who may import whom: arrows point down only."""
+"""Who may import whom: the line of stages in CONTRIBUTING.md, without exceptions."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "src" / "delaytron"
-LAYERS = [
-    {"errors", "_version", "records", "files.atomic", "files", "compiler.inline", "compiler"},
-    {"compiler.kernel", "files.compressed"},
-    {"checks", "files.lines"},
-    {"theory.arguments"},
-    {"theory.moments", "theory.quantities", "theory.mistakes"},
-    {"theory.growth"},
-    {"theory.bounds", "theory.repaired", "theory.steps"},
-    {"theory.statements"},
-    {
-        "rng",
-        "plotting",
-        "formats",
-        "matrices",
-        "delays.times",
-        "delays.trace_files",
-        "kernels.lanes",
-        "kernels.lanes_llvm",
-    },
-    {"delays.traces", "kernels", "kernels.linear"},
-    {"kernels.explore", "kernels.updates", "kernels.arrivals", "kernels.logistic", "kernels.quantiles"},
-    {"kernels.second_order", "kernels.diagonal", "kernels.subsets"},
-    {"kernels.loop"},
-    {"learners.ledger", "learners.rule", "learners.average", "learners.feedback"},
-    {"learners.options", "learners.file_checks"},
-    {"learners.base", "learners.files", "learners.aggression", "learners.pool"},
-    {
-        "learners.delaytron",
-        "learners.banditron",
-        "learners.adaptive_delaytron",
-        "learners.perceptron",
-        "learners.pab",
-        "learners.passive_aggressive",
-        "learners.hinge_delaytron",
-        "learners.gap",
-        "learners.ova_logistic",
-        "learners.soba",
-        "learners.newtron",
-        "learners.confidit",
-        "learners.rcnbf",
-        "learners.dilute",
-        "learners.exp3",
-    },
-    {"learners.exact_pa", "learners.bold"},  # of parts of others
-    {"datasets.cards", "delays.models"},
-    {"learners", "delays", "datasets.base", "datasets.catalogue"},
-    {"datasets.synthetic", "datasets.bundled", "datasets.downloads", "datasets.scaling"},
-    {"datasets.cells", "datasets.headers"},
-    {"datasets.named", "delays.fits"},
-    {"datasets.images", "datasets.uci", "datasets.text", "datasets.columns", "datasets.libsvm"},
-    {"datasets.delimited", "datasets.arrow", "datasets.npz"},
-    {"datasets.files"},
-    {"datasets.streams", "datasets.convert"},
-    {"datasets", "simulation.scenarios", "simulation.results", "simulation", "delays.summary", "images.network"},
-    {"simulation.windows", "images.vgg16", "images.cnn", "images.cifar", "theory.comparators"},
-    {"theory.regrets", "theory.trials"},
-    {"theory"},
-    {"simulation.batches"},
-    {
-        "simulation.plots",
-        "comparison",
-        "comparison.plots",
-        "comparison.tuning",
-        "simulation.replay",
-        "simulation.simulate",
-        "images.build",
-    },
-    {"images", "delays.plots", "datasets.plots", "theory.plots"},
-    {"comparison.results", "theory.study"},
-    {"comparison.compare"},
-    {"planning.simulation"},
-    {"planning.bounds", "planning.plots"},
-    {"planning"},
-    {"", "cli.tables"},
-    {"planning.answers"},
-    {"experiments", "experiments.runs", "experiments.clusters"},
-    {"experiments.spec", "experiments.store", "experiments.workers"},
-    {"experiments.selection"},
-    {"experiments.execute", "experiments.report.charts"},
-    {"experiments.report.figures", "experiments.report.model", "experiments.report.curves"},
-    {
-        "experiments.report.claims",
-        "experiments.report.best",
-        "experiments.report.tables",
-        "experiments.report.html",
-        "experiments.report.markdown",
-        "experiments.report.theory",
-    },
-    {"experiments.report"},
-    {"cli.options", "cli.bound_tables", "cli.outputs", "cli.dataset_tables"},
-    {
-        "cli.run",
-        "cli.bounds",
-        "cli.plan",
-        "cli.compare",
-        "cli.learners",
-        "cli.datasets",
-        "cli.delays",
-        "cli.experiment",
-    },
-    {"cli"},
-    {"__main__"},
-]
-FLOOR = {name: i for i, layer in enumerate(LAYERS) for name in layer}
-UPWARD = {  # inside functions
-    *{("learners.base", "learners.files"), ("learners.files", "learners"), ("simulation.results", "simulation.plots")},
-    *{("datasets.base", "datasets.files"), ("datasets.base", "datasets.arrow"), ("delays.summary", "delays.plots")},
-}
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "delaytron"
+COMPILER = {"compiler.kernel", "compiler.inline", "kernels.lanes_llvm"}
+
+
+def stages():
+    """Return the stages as CONTRIBUTING.md writes them: arrows between stages, bars and blanks between siblings."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    line = re.search(r"<!-- contract -->\n`(.*?)`", text, re.DOTALL).group(1)
+    return [re.findall(r"\w+", stage) for stage in line.split("->")]
+
+
+STAGE = {room: place for place, rooms in enumerate(stages()) for room in rooms}
 
 
 def modules():
@@ -123,7 +28,7 @@ def modules():
 
 
 def imports(tree):
-    """Yield (module, at the top level of the file) of everything imported."""
+    """Yield (module, member, at the top level of the file) of everything imported but for the type checker."""
     guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
     skipped = {child for block in guarded for child in ast.walk(block)}
     for node in ast.walk(tree):
@@ -137,16 +42,47 @@ def imports(tree):
                 yield alias.name, None, node in tree.body
 
 
+def room_of(module, member=None):
+    """Return the package or loose module below `delaytron` that a name belongs to; the root is a room, too."""
+    parts = [part for part in (*module.split("."), member) if part][1:]
+    known = parts and ((PACKAGE / parts[0]).is_dir() or (PACKAGE / f"{parts[0]}.py").is_file())
+    return parts[0] if known else "root"
+
+
+def rooms_used(name, tree):
+    return {room_of(module, member) for module, member, _ in imports(tree) if module.split(".")[0] == "delaytron"}
+
+
+def test_the_contract_names_every_room_once():
+    rooms = [room for stage in stages() for room in stage]
+    there = {room_of(f"delaytron.{name}") for name, _ in modules()} - {"__main__"}
+    assert sorted(rooms) == sorted(there)
+
+
 @pytest.mark.parametrize(("name", "tree"), list(modules()), ids=lambda value: value if isinstance(value, str) else "")
-def test_arrows_point_down(name, tree):
-    assert name in FLOOR, f"give {name or 'the package'} a place in LAYERS"
+def test_a_room_imports_only_earlier_stages(name, tree):
+    own = room_of(f"delaytron.{name}")
+    if own == "__main__":
+        assert rooms_used(name, tree) == {"cli"}
+        return
+    for used in rooms_used(name, tree) - {own}:
+        assert STAGE[used] < STAGE[own], f"{name or 'the root'} must not import {used}"
+
+
+def imported_modules(name, tree):
+    """Return the modules of the package that a module imports as it is loaded."""
+    known = {other for other, _ in modules()}
     for module, member, at_top in imports(tree):
-        if not module.startswith("delaytron"):
-            continue
-        inner = f"{module}.{member}".removeprefix("delaytron").removeprefix(".")
-        target = inner if inner in FLOOR else module.removeprefix("delaytron").removeprefix(".")
-        if at_top or (name, target) not in UPWARD:
-            assert FLOOR[target] < FLOOR[name], f"{name} must not import {target}"
+        if at_top and module.split(".")[0] == "delaytron":
+            inner = f"{module}.{member}".removeprefix("delaytron.")
+            yield inner if inner in known else module.removeprefix("delaytron").removeprefix(".")
+
+
+def test_no_module_imports_itself_by_a_detour():
+    graph = {name: set(imported_modules(name, tree)) for name, tree in modules()}
+    while ends := {name for name, used in graph.items() if not used & graph.keys()}:
+        graph = {name: used for name, used in graph.items() if name not in ends}
+    assert not graph, f"a circle of imports among {sorted(graph)}"
 
 
 def test_only_the_compiler_files_import_numba():
@@ -156,7 +92,7 @@ def test_only_the_compiler_files_import_numba():
         for module, _, _ in imports(tree)
         if module.split(".")[0] in ("numba", "llvmlite")
     }
-    assert users == {"compiler.inline", "compiler.kernel", "kernels.lanes_llvm"}
+    assert users == COMPILER
 
 
 @pytest.mark.parametrize(
@@ -167,5 +103,11 @@ def test_heavy_packages_are_imported_only_where_used(heavy):
     at_top = {
         name for name, tree in modules() for module, _, top in imports(tree) if top and module.split(".")[0] == heavy
     }
-    shown = {name for name in at_top if name.split(".")[0] in ("cli", "cli.tables")}
+    shown = {name for name in at_top if name.split(".")[0] == "cli"}
     assert at_top <= (shown if heavy in ("rich", "typer") else set())
+
+
+def test_no_class_name_is_used_twice():
+    names = [node.name for _, tree in modules() for node in tree.body if isinstance(node, ast.ClassDef)]
+    twice = {name for name in names if names.count(name) > 1}
+    assert twice <= {"Params", "State", "Diagonal", "Full"}
