@@ -60,7 +60,7 @@ def play_ours(data, runs):
         rule.__dict__["play"] = kernel
 
 
-def make_worlds(T, runs):
+def make_scenarios(T, runs):
     """Return the delays and draws that ``simulate`` with seed 0 plays, for the other contestants."""
     delays = [DELAY.sample(T, stream(0, "delays", run)) for run in range(runs)]
     draws = [stream(0, "exploration", run).random(T) for run in range(runs)]
@@ -78,7 +78,7 @@ def measure(case, repeats):
     """Return the best microseconds per round and run of every contestant, and the errors of ours and of C."""
     data, n = case.data, min(case.short, case.data.n_rows)
     T, K = data.n_rows, data.n_classes
-    delays, draws = make_worlds(T, case.runs)
+    delays, draws = make_scenarios(T, case.runs)
     play_c = c_sparse if data.sparse else c_dense
     X, y, lag, u = data.X[:n], data.y[:n], delays[0, :n], draws[0, :n]
     loops = {

@@ -98,7 +98,7 @@ def is_right(decision, y):
 
 
 def answer(learner, decision, y):
-    if learner.hears == "label":
+    if learner.feedback_type == "label":
         return learner.feedback(decision.id, label=int(y))
     return learner.feedback(decision.id, correct=is_right(decision, y))
 

@@ -12,7 +12,7 @@ from delaytron.errors import InvalidInput
 from delaytron.records import NEVER, Ints
 
 
-def number(name: str, value: Any) -> float:
+def check_number(name: str, value: Any) -> float:
     """A finite real number, as a float."""
     try:
         if not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(float(value)):
@@ -24,32 +24,32 @@ def number(name: str, value: Any) -> float:
     )
 
 
-def positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: Any) -> float:
     """A finite number above zero."""
-    if number(name, value) <= 0:
+    if check_number(name, value) <= 0:
         raise InvalidInput(f"{name} must be above 0, got {value!r}")
     return float(value)
 
 
-def exploration(value: Any) -> float:
+def check_exploration(value: Any) -> float:
     """The exploration rate gamma, in (0, 1]."""
-    if not 0 < number("gamma", value) <= 1:
+    if not 0 < check_number("gamma", value) <= 1:
         raise InvalidInput(f"gamma must be in (0, 1], got {value!r}")
     return float(value)
 
 
-def whole(name: str, value: Any, at_least: int) -> int:
-    """A whole number that is not too small."""
+def check_integer(name: str, value: Any, at_least: int) -> int:
+    """An integer that is not too small."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < at_least:
-        raise InvalidInput(f"{name} must be a whole number of at least {at_least}, got {value!r}")
+        raise InvalidInput(f"{name} must be an integer of at least {at_least}, got {value!r}")
     return int(value)
 
 
-def whole_numbers(name: str, values: Any, count: int, low: int, high: int | None = None) -> Ints:
-    """One whole number per round within the bounds; what a 64-bit round number cannot reach is cut off."""
-    given = one_per_round(name, values, count)
+def check_integers(name: str, values: Any, count: int, low: int, high: int | None = None) -> Ints:
+    """One integer per round within the bounds; what a 64-bit round number cannot reach is cut off."""
+    given = check_one_per_round(name, values, count)
     if given.dtype.kind not in "iu":
-        raise InvalidInput(f"{name} must be whole numbers, got {given.dtype}")
+        raise InvalidInput(f"{name} must be integers, got {given.dtype}")
     bad = np.flatnonzero((given < low) | (False if high is None else given > high))
     if bad.size:
         allowed = f"at least {low}" if high is None else f"in {low}..{high}"
@@ -59,7 +59,7 @@ def whole_numbers(name: str, values: Any, count: int, low: int, high: int | None
     return np.asarray(given, np.int64)  # as it came, where it can be: the delays of a long run are large
 
 
-def one_per_round(name: str, values: Any, count: int) -> Any:
+def check_one_per_round(name: str, values: Any, count: int) -> Any:
     """An array of `count` numbers."""
     try:
         given = np.asarray(values)
@@ -70,13 +70,13 @@ def one_per_round(name: str, values: Any, count: int) -> Any:
     return given
 
 
-def distinct(what: str, names: Sequence[Any], same: str = "name") -> None:
+def check_distinct(what: str, names: Sequence[Any], same: str = "name") -> None:
     """At least one, and no two alike."""
     if not names or len(set(names)) < len(names):
         raise InvalidInput(f"{what} must be at least one, and no two of the same {same}; got {names}")
 
 
-def flag(name: str, value: Any) -> bool:
+def check_bool(name: str, value: Any) -> bool:
     """True or False; 1 and 0 count as such."""
     try:
         if value in (0, 1):
@@ -86,7 +86,7 @@ def flag(name: str, value: Any) -> bool:
     raise InvalidInput(f"{name} must be True or False, got {value!r}")
 
 
-def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     """One of a few words; for another one, say which may have been meant."""
     words = list(allowed)
     if isinstance(value, str) and value in words:

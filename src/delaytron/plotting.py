@@ -10,7 +10,7 @@ DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # with seven colours and four dashes: no two alike of many
 
 
-def save_picture(figure: Any, path: str | Path) -> None:
+def save_figure(figure: Any, path: str | Path) -> None:
     """Write a figure in the form that the ending of the path asks for."""
     try:
         figure.savefig(path, dpi=150)

@@ -61,7 +61,7 @@ class Stream(NamedTuple):
     y: Ints
 
 
-class Worlds(NamedTuple):
+class Scenarios(NamedTuple):
     """What happens to a run apart from its learner; each array has one entry per world.
 
     In round t (from 0) the answers to the rounds `arrivals[starts[t]:starts[t + 1]]`, ascending, are delivered,
@@ -75,7 +75,7 @@ class Worlds(NamedTuple):
     starts: Rounds
     arrivals: Rounds
     kinds: Bytes
-    lies: Bytes
+    flips: Bytes
     waiting: Rounds
 
 

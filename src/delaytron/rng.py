@@ -4,7 +4,7 @@ from zlib import crc32
 
 import numpy as np
 
-from delaytron.checks import whole
+from delaytron.checks import check_integer
 
 
 def fresh_seed() -> int:
@@ -23,5 +23,5 @@ def stream(seed: int, name: str, run: int = 0) -> np.random.Generator:
     False
     """
     key = (crc32(name.encode()), run)
-    sequence = np.random.SeedSequence(whole("seed", seed, at_least=0), spawn_key=key)
+    sequence = np.random.SeedSequence(check_integer("seed", seed, at_least=0), spawn_key=key)
     return np.random.Generator(np.random.PCG64(sequence))

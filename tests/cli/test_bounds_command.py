@@ -17,7 +17,7 @@ from delaytron.simulation.results import mean_of
 from delaytron.theory import plots as pictures
 from delaytron.theory.statements import STATEMENTS
 from delaytron.theory.study import play, study
-from delaytron.theory.trials import Terms, prepare
+from delaytron.theory.trials import TrialTerms, prepare
 
 
 def delaytron(*args, columns=80):
@@ -82,8 +82,8 @@ class TestTheoryAlone:
         assert etas["Theorem 3"] == theory.theorem_3_eta(**PROBLEM, **lost)
         assert etas["Theorem R1"] == theory.theorem_r1_eta(**PROBLEM, **waited)
         assert etas["Theorem R4"] == theory.theorem_r4_eta(**PROBLEM, **waited)
-        assert rows["Theorem R1"]["idle"] is False
-        assert rows["Theorem 1"]["idle"] is True  # 28 thousand in 10 thousand rounds
+        assert rows["Theorem R1"]["vacuous"] is False
+        assert rows["Theorem 1"]["vacuous"] is True  # 28 thousand in 10 thousand rounds
 
     @pytest.mark.parametrize("columns", [80, 120])
     def test_the_table_fits_the_screen_and_tells_what_is_published(self, columns):
@@ -137,7 +137,7 @@ class TestTheoryAlone:
 def trap(n_rounds):
     """The counterexample of the docs: one row, of class 0 always."""
     data = dt.datasets.Dataset(np.ones((1, 1)), np.array([0]), "trap", ("right", "wrong"))
-    return study(data, Terms(gamma=0.49, delay=1, rounds=n_rounds, runs=20))
+    return study(data, TrialTerms(gamma=0.49, delay=1, rounds=n_rounds, runs=20))
 
 
 def test_hinge_regret_is_above_theorem_1_in_the_counterexample():
@@ -152,7 +152,7 @@ def test_hinge_regret_is_above_theorem_1_in_the_counterexample():
     assert found["Theorem R4"].at_end.value + found["Theorem R4"].at_end.margin < found["Theorem R4"].bound[-1]
 
 
-TERMS = Terms(gamma=0.2, delay="lognormal:10,1+missing:0.1", rounds=600, runs=4, seed=3, loss_bound=40.0)
+TERMS = TrialTerms(gamma=0.2, delay="lognormal:10,1+missing:0.1", rounds=600, runs=4, seed=3, loss_bound=40.0)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ class TestStudy:
 
     def test_steps_are_the_best_ones_and_regret_is_that_of_runs_with_them(self, found, digits):
         one = next(one for one in found.measured if one.statement.name == "Theorem R1")
-        words = {**found.trial.words(one.comparator)}
+        words = {**found.trial.arguments(one.comparator)}
         asked = {name: words[name] for name in ("norm", "n_classes", "gamma", "radius", "n_rounds", "outstanding")}
         assert one.eta == theory.theorem_r1_eta(**asked)
         first = dt.datasets.as_dataset((digits.X[:600], digits.y[:600]))
@@ -210,21 +210,22 @@ class TestStudy:
         assert len(found.trial.comparators) >= 4
         for statement, chosen in found.trial.chosen:
             totals = [
-                statement.total(statement.own(found.trial.words(comparator))) for comparator in found.trial.comparators
+                statement.total(statement.own(found.trial.arguments(comparator)))
+                for comparator in found.trial.comparators
             ]
-            assert statement.total(statement.own(found.trial.words(chosen))) == min(totals)
+            assert statement.total(statement.own(found.trial.arguments(chosen))) == min(totals)
 
     def test_a_certificate_is_beaten_by_smaller_weights_without_loss(self):
         data = dt.datasets.load("synsep", n_samples=1000)
-        trial = prepare(data, Terms(rounds=1000, runs=1))
+        trial = prepare(data, TrialTerms(rounds=1000, runs=1))
         (one,) = trial.comparators
         assert one.loss == 0
         assert theory.hinge_losses(one.W, data).max() < 1e-9
         assert one.norm < np.linalg.norm(data.certificate - data.certificate.mean(axis=0)) / 1.5
-        assert len(prepare(data, Terms(rounds=1000, runs=1, comparator="best")).comparators) > 3
+        assert len(prepare(data, TrialTerms(rounds=1000, runs=1, comparator="best")).comparators) > 3
 
     def test_a_given_step_is_played(self, digits):
-        found = play(prepare(digits, Terms(gamma=0.2, delay=5, rounds=100, runs=2, eta=0.5)))
+        found = play(prepare(digits, TrialTerms(gamma=0.2, delay=5, rounds=100, runs=2, eta=0.5)))
         assert {one.eta for one in found.measured if one.statement.takes("eta")} >= {0.5}
         assert found.trial.settings["delaytron"][0] == {"gamma": 0.2, "eta": 0.5}
         one = next(one for one in found.measured if one.statement.name == "Theorem R4")
@@ -333,7 +334,7 @@ class TestResults:
             ({"delay": "Trace(4 delays, 25.0% never)"}, "give --delay"),
             ({"delay": "Weibull(k=2)"}, "give --delay"),
             ({"learner": "soba"}, "has no delaytron\n"),
-            ({"rounds": 0}, "rounds must be a whole number"),
+            ({"rounds": 0}, "rounds must be an integer"),
         ],
     )
     def test_what_cannot_be_measured_is_refused(self, folder, tmp_path, values, message):
@@ -359,12 +360,12 @@ class TestResults:
         (["--data", "digits", "--sampling", "rows"], "sampling must be one of"),
         (["--data", "digits", "--gamma", 0], "gamma must be in (0, 1]"),
         (["--gamma", 1.5], "gamma must be in (0, 1]"),
-        (["--rounds", 0], "rounds must be a whole number of at least 1"),
+        (["--rounds", 0], "rounds must be an integer of at least 1"),
         (["--delay", "soon"], "a delay must be 1000 or uniform:D"),
         (["--missing", 2], "rate must be in [0, 1]"),
         (["--eta", 0], "eta must be above 0"),
         (["--norm", -1], "norm must be at least 0"),
-        (["--classes", 1], "n_classes must be whole numbers of at least 2"),
+        (["--classes", 1], "n_classes must be integers of at least 2"),
         (["--loss-bound", -1], "loss_bound must be at least 0"),
     ],
 )
@@ -381,7 +382,7 @@ def test_bad_input_is_one_line(args, message, tmp_path, monkeypatch):
 def test_weights_without_loss_are_not_made_up():
     data = dt.datasets.as_dataset((np.ones((4, 1)), [0, 1, 0, 1]))
     with pytest.raises(dt.InvalidInput, match="no weights without loss are known; try comparator best"):
-        prepare(data, Terms(rounds=10, runs=1, comparator="separating"))
+        prepare(data, TrialTerms(rounds=10, runs=1, comparator="separating"))
 
 
 def test_the_examples_in_the_help_run(tmp_path, monkeypatch):
@@ -409,7 +410,7 @@ class TestSection:
         assert [row[1] for row in section.table.rows[::6]] == ["1", "fixed:7"]
         row = dict(zip(COLUMNS, section.table.rows[2], strict=True))
         assert row["statement"] == "Theorem R1"
-        found = study(dt.datasets.load("digits"), Terms(gamma=0.2, delay=1, rounds=200, runs=2))
+        found = study(dt.datasets.load("digits"), TrialTerms(gamma=0.2, delay=1, rounds=200, runs=2))
         one = next(one for one in found.measured if one.statement.name == "Theorem R1")
         assert (row["bound"], row["measured"]) == (one.bound[-1], one.at_end)
         assert row["share"] == one.at_end.value / one.bound[-1]

@@ -243,10 +243,10 @@ class TestCompare:
             (["sinsep"], "; got 'sinsep'; did you mean synsep?"),
             (["synsep", "--learner", "pap"], "; got 'pap'; did you mean pab?"),
             (["synsep", "--learner", "pab,"], "learner must be one of"),
-            (["synsep", "--delay", "0"], "D must be a whole number of at least 1, got 0"),
-            (["synsep", "--budget", "0"], "budget must be a whole number of at least 1, got 0"),
-            (["synsep", "--tuning-runs", "0"], "tuning_runs must be a whole number of at least 1, got 0"),
-            (["synsep", "--threads", "0"], "threads must be a whole number of at least 1, got 0"),
+            (["synsep", "--delay", "0"], "D must be an integer of at least 1, got 0"),
+            (["synsep", "--budget", "0"], "budget must be an integer of at least 1, got 0"),
+            (["synsep", "--tuning-runs", "0"], "tuning_runs must be an integer of at least 1, got 0"),
+            (["synsep", "--threads", "0"], "threads must be an integer of at least 1, got 0"),
             (["synsep", "--on-expiry", "wrong"], "on_expiry='wrong' needs expire_after=n"),
             (["synsep", "--noise", "0.1"], "noise must be (rho0, rho1)"),
             (["synsep", "--learner", "perceptron", "--noise", "0.1,0.2"], "no learner can play: perceptron: "),
@@ -269,7 +269,7 @@ class TestRegistries:
         assert {row["name"]: row["class"] for row in rows} == {n: c.__name__ for n, c in dt.LEARNERS.items()}
         by_name = {row["name"]: row for row in rows}
         assert by_name["delaytron"]["parameters"] == {"gamma": 2.0**-6, "eta": 1.0}
-        assert (by_name["delaytron"]["hears"], by_name["perceptron"]["hears"]) == ("correct", "label")
+        assert (by_name["delaytron"]["feedback_type"], by_name["perceptron"]["feedback_type"]) == ("correct", "label")
         assert by_name["delaytron"]["description"] == "Delaytron, the paper's Algorithm 1."
 
     @pytest.mark.parametrize("columns", [80, 120])
@@ -330,14 +330,14 @@ BAD = [
     (["--gamma", "0.1,1.3"], "gamma must be in (0, 1], got 1.3"),
     (["--gamma", "many"], "gamma must be a finite number, got 'many'"),
     (["--gamma", "nan"], "gamma must be a finite number, got nan"),
-    (["--delay", "0"], "D must be a whole number of at least 1, got 0"),
+    (["--delay", "0"], "D must be an integer of at least 1, got 0"),
     (["--delay", "often"], "+missing:RATE; got 'often'"),
     (["--delay", "trace:/nowhere/trace.txt"], "cannot read the trace '/nowhere/trace.txt'"),
-    (["--runs", "0"], "runs must be a whole number of at least 1, got 0"),
-    (["--rounds", "0"], "rounds must be a whole number of at least 1, got 0"),
-    (["--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
-    (["--threads", "0"], "threads must be a whole number of at least 1, got 0"),
-    (["--samples", "0"], "n_samples must be a whole number of at least 1, got 0"),
+    (["--runs", "0"], "runs must be an integer of at least 1, got 0"),
+    (["--rounds", "0"], "rounds must be an integer of at least 1, got 0"),
+    (["--seed", "-1"], "seed must be an integer of at least 0, got -1"),
+    (["--threads", "0"], "threads must be an integer of at least 1, got 0"),
+    (["--samples", "0"], "n_samples must be an integer of at least 1, got 0"),
     (["--data", "digits"], "data set digits takes no options; got 'n_samples'"),
     (["--sampling", "sometimes"], "sampling must be one of replacement, epochs; got 'sometimes'"),
     (["--set", "etta=1"], "a parameter of delaytron must be one of gamma, eta; got 'etta'; did you mean eta?"),
@@ -417,8 +417,8 @@ def test_a_learner_that_plays_sets_runs_with_its_own_defaults():
 
 
 def test_noise_and_expiry_are_played_and_written(tmp_path):
-    life = ["--noise", "0.1,0.2", "--expire-after", "50", "--on-expiry", "wrong"]
-    output_of("run", "delaytron", *SMALL, *life, "--output", tmp_path)
+    feedback_model = ["--noise", "0.1,0.2", "--expire-after", "50", "--on-expiry", "wrong"]
+    output_of("run", "delaytron", *SMALL, *feedback_model, "--output", tmp_path)
     text = (tmp_path / "results.csv").read_text()
     assert "noise" in text.splitlines()[0]
     assert "0.1,0.2" in text

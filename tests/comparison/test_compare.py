@@ -9,7 +9,7 @@ import pytest
 import delaytron as dt
 from delaytron.comparison.compare import compare, prepare, remark
 from delaytron.comparison.plots import spread
-from delaytron.comparison.tuning import APART, Terms, load_for_tuning
+from delaytron.comparison.tuning import TUNING_SEED_OFFSET, Terms, load_for_tuning
 from delaytron.learners.options import own_parameters
 from streams import same_bits
 
@@ -71,7 +71,9 @@ class TestTuning:
         for entry in COMPARED.entries[:4]:
             tried = settings_of(entry.learner, budget=3)
             errors = [
-                dt.simulate(entry.learner, OTHER, delay=entry.delay, rounds=700, runs=2, seed=APART, **setting)
+                dt.simulate(
+                    entry.learner, OTHER, delay=entry.delay, rounds=700, runs=2, seed=TUNING_SEED_OFFSET, **setting
+                )
                 for setting in tried
             ]
             assert entry.setting == tried[int(np.argmin([result.final_error.mean() for result in errors]))]
@@ -155,9 +157,9 @@ class TestWhoCannotPlay:
 
 
 def test_feedback_reaches_every_run():
-    life = {"noise": (0.1, 0.2), "expire_after": 30, "on_expiry": "wrong"}
-    (entry,) = compare(DATA, ["delaytron"], **SMALL | {"delays": 60}, **life).entries
-    expected = dt.simulate("delaytron", DATA, delay=60, rounds=700, runs=3, **entry.setting, **life)
+    feedback_model = {"noise": (0.1, 0.2), "expire_after": 30, "on_expiry": "wrong"}
+    (entry,) = compare(DATA, ["delaytron"], **SMALL | {"delays": 60}, **feedback_model).entries
+    expected = dt.simulate("delaytron", DATA, delay=60, rounds=700, runs=3, **entry.setting, **feedback_model)
     assert same_bits(entry.result.mistakes, expected.mistakes)
     assert set(entry.setting) == {"gamma"}
 
@@ -223,13 +225,13 @@ BAD = [
     ({"learners": ["pab", "pab"]}, "no two of the same name"),
     ({"delays": []}, "delays must be at least one"),
     ({"delays": [5, "5"]}, r"delays must be .* no two of the same name; got \['5', '5'\]"),
-    ({"delays": [0]}, "D must be a whole number of at least 1, got 0"),
-    ({"budget": 0}, "budget must be a whole number of at least 1, got 0"),
-    ({"tuning_runs": 0}, "tuning_runs must be a whole number of at least 1, got 0"),
-    ({"runs": 0}, "runs must be a whole number of at least 1, got 0"),
-    ({"rounds": 0.5}, "rounds must be a whole number of at least 1, got 0.5"),
-    ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-    ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, got 0"),
+    ({"delays": [0]}, "D must be an integer of at least 1, got 0"),
+    ({"budget": 0}, "budget must be an integer of at least 1, got 0"),
+    ({"tuning_runs": 0}, "tuning_runs must be an integer of at least 1, got 0"),
+    ({"runs": 0}, "runs must be an integer of at least 1, got 0"),
+    ({"rounds": 0.5}, "rounds must be an integer of at least 1, got 0.5"),
+    ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
+    ({"n_jobs": 0}, "n_jobs must be an integer of at least 1, got 0"),
     ({"tuning_data": (np.eye(3), [0, 1, 2])}, "tuning_data must have the classes and features of Dataset"),
     ({"on_expiry": "wrong"}, "on_expiry='wrong' needs expire_after=n"),
     ({"noise": 3}, r"noise must be \(rho0, rho1\)"),

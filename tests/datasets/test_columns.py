@@ -9,7 +9,7 @@ from pyarrow import parquet as pq
 import delaytron as dt
 from delaytron.datasets import load
 from delaytron.datasets.arrow import open_parquet
-from delaytron.datasets.columns import Encoding, Plan
+from delaytron.datasets.columns import Encoder, Encoding
 
 
 class TestColumns:
@@ -87,7 +87,7 @@ class TestColumns:
     )
     def test_a_matrix_is_sparse_where_that_saves_enough(self, n_numbers, n_categories, is_sparse):
         one_hot = Encoding("c", None, tuple(map(str, range(n_categories))))
-        assert Plan(None, (*[Encoding("x")] * n_numbers, one_hot), None).sparse == is_sparse
+        assert Encoder(None, (*[Encoding("x")] * n_numbers, one_hot), None).sparse == is_sparse
 
     def test_a_number_too_long_for_any_float_is_missing_or_a_name(self, tmp_path):
         long = "9" * 400

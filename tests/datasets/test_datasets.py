@@ -192,9 +192,9 @@ def test_a_data_set_that_needs_no_file_loads_by_name(name):
         (lambda: load("iris"), "data set must be one of cifar10, .*, news20, a file that is there .*; got 'iris'"),
         (lambda: load("digits", seed=1), "data set digits takes no options; got 'seed'"),
         (lambda: load("synsep", size=1), "synsep takes the options n_samples, seed, normalize; got 'size'"),
-        (lambda: synsep(0), "n_samples must be a whole number of at least 1, got 0"),
+        (lambda: synsep(0), "n_samples must be an integer of at least 1, got 0"),
         (lambda: synsep(LARGEST + 1), f"n_samples must be at most {LARGEST}, got"),
-        (lambda: synsep(1, seed=-1), "seed must be a whole number of at least 0, got -1"),
+        (lambda: synsep(1, seed=-1), "seed must be an integer of at least 0, got -1"),
         (lambda: synsep(1, normalize="no"), "normalize must be True or False, got 'no'"),
         (lambda: synnonsep(1, noise=1.5), r"noise must be in \[0, 1\], got 1.5"),
         (lambda: synnonsep(1, flip="all"), "flip must be one of other, any; got 'all'"),
@@ -389,7 +389,7 @@ def test_bad_labels_are_refused(y, message):
 
 @pytest.mark.parametrize("y", [[0, 2], [-1, 0], [0.0, 1.0]])
 def test_a_dataset_cannot_be_made_with_classes_without_a_name(y):
-    with pytest.raises(InvalidInput, match="y must hold whole class numbers from 0 to 1"):
+    with pytest.raises(InvalidInput, match="y must hold integer class numbers from 0 to 1"):
         Dataset(np.eye(2), np.array(y), "mine", ("a", "b"))
 
 

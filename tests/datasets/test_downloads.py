@@ -19,7 +19,7 @@ from delaytron.cli import app
 from delaytron.datasets import images, load, text
 from delaytron.datasets.cards import File
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
-from delaytron.datasets.downloads import fetch, whereabouts
+from delaytron.datasets.downloads import availability, fetch
 from delaytron.errors import InvalidInput
 
 REAL = Path(os.environ.get("DELAYTRON_DATA", "absent"))
@@ -127,14 +127,14 @@ def test_a_second_load_asks_nobody(upstream, cache):
 def test_a_local_copy_comes_before_the_cache_and_the_network(upstream, cache, monkeypatch):
     monkeypatch.setenv("DELAYTRON_DATA", str(REAL))
     assert fetch(CARDS["ecoli"].files["all"][0]) == REAL / "ecoli" / "ecoli.data"
-    assert whereabouts(CARDS["ecoli"]) == "yes"
+    assert availability(CARDS["ecoli"]) == "yes"
     monkeypatch.delenv("DELAYTRON_DATA")
-    assert whereabouts(CARDS["ecoli"]) == "download"
-    assert whereabouts(CARDS["cifar10"]) == "build"
-    assert whereabouts(CARDS["digits"]) == "yes"
+    assert availability(CARDS["ecoli"]) == "download"
+    assert availability(CARDS["cifar10"]) == "build"
+    assert availability(CARDS["digits"]) == "yes"
     assert upstream.asked == []
     assert fetch(CARDS["ecoli"].files["all"][0]) == cache / "ecoli" / "ecoli.data"
-    assert whereabouts(CARDS["ecoli"]) == "cached"
+    assert availability(CARDS["ecoli"]) == "cached"
 
 
 def test_only_the_parts_that_are_wanted_are_downloaded(upstream, cache):

@@ -149,7 +149,7 @@ ARRAYS = {
     "NaN in NPZ": ("a.npz", of_npz(X=[[1.0], [np.nan]], y=[0, 1]), ": X must be finite, got nan in row 1, column 0"),
     "a label of NaN": ("a.npz", of_npz(X=[[1.0], [2.0]], y=[0, np.nan]), ", row 1: the label in y is missing"),
     "CSC in NPZ": ("a.npz", of_npz(**CSR, shape=[2, 3], format=b"csc"), ": a sparse matrix must be saved as CSR, got"),
-    "CSR of no shape": ("a.npz", of_npz(**CSR, shape=6), ": shape must be two whole numbers, got 6"),
+    "CSR of no shape": ("a.npz", of_npz(**CSR, shape=6), ": shape must be two integers, got 6"),
     "labels of other rows": (
         "a.npz",
         of_npz(X_train=BITS, y_test=BITS[:, 0]),

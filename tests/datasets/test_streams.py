@@ -17,8 +17,8 @@ from delaytron.datasets import FileStream, arrow, libsvm
 from delaytron.datasets.base import Block
 from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
 from delaytron.delays import Pareto, Uniform, WithMissing
-from delaytron.learners.feedback import read_life
-from delaytron.simulation.scenarios import Setting, make_worlds
+from delaytron.learners.feedback import read_feedback_model
+from delaytron.simulation.scenarios import SimulationConfig, make_scenarios
 from delaytron.simulation.windows import windows
 from streams import same_bits
 
@@ -61,22 +61,22 @@ def test_blocks_give_the_same_numbers_as_the_whole(X, learner, cuts, delay, roun
 @settings(max_examples=20)
 @given(cuts=st.lists(st.integers(1, N - 1), max_size=8), expire_after=st.integers(1, 60))
 def test_blocks_give_the_same_numbers_when_answers_expire_and_lie(on_expiry, cuts, expire_after):
-    life = {"expire_after": expire_after, "on_expiry": on_expiry, "noise": (0.1, 0.2)}
-    options = {"delay": Pareto(1, 0.8), "runs": 2, "gamma": [0.1, 0.3], **life}
+    feedback_model = {"expire_after": expire_after, "on_expiry": on_expiry, "noise": (0.1, 0.2)}
+    options = {"delay": Pareto(1, 0.8), "runs": 2, "gamma": [0.1, 0.3], **feedback_model}
     whole = dt.simulate("delaytron", (SPARSE, LABELS), **options)
     assert same_bits(whole.mistakes, dt.simulate("delaytron", in_blocks(SPARSE, cuts), **options).mistakes)
 
 
 def test_a_window_holds_its_block_and_what_is_open_and_nothing_else():
     delays = np.where(np.arange(N) % 50 == 0, N, 3)  # a few answers come very late, or never
-    setting = Setting(N, N, dt.delays.Trace(delays), 0, "replacement")
-    worlds, longest = make_worlds([0], setting, read_life(None, None, "drop"))
+    setting = SimulationConfig(N, N, dt.delays.Trace(delays), 0, "replacement")
+    scenarios, longest = make_scenarios([0], setting, read_feedback_model(None, None, "drop"))
     seen = []
-    for window in windows(in_blocks(SPARSE, range(20, N, 20)), worlds, longest):
+    for window in windows(in_blocks(SPARSE, range(20, N, 20)), scenarios, longest):
         past = range(window.begin)
         due = [s for s in past if window.begin <= s + delays[s] < N]
         assert window.stream.y.size == len(due) + 20
-        shown = worlds.rows[0, [*due, *range(window.begin, window.end)]]
+        shown = scenarios.rows[0, [*due, *range(window.begin, window.end)]]
         assert window.stream.y[shown].tolist() == LABELS[[*due, *range(window.begin, window.end)]].tolist()
         seen += range(window.begin, window.end)
     assert seen == list(range(N))

@@ -215,7 +215,7 @@ def test_a_table_has_a_line_per_delay_with_what_is_longer():
 
 @pytest.mark.parametrize("delays", [100, "uniform:5", LogNormal(3, 1)])
 def test_a_model_is_no_record(delays):
-    with pytest.raises(InvalidInput, match="recorded delays must be a trace or whole numbers, got "):
+    with pytest.raises(InvalidInput, match="recorded delays must be a trace or integers, got "):
         summarize(delays)
 
 

@@ -85,7 +85,7 @@ def test_a_round_number_plus_never_does_not_overflow():
 
 def test_zero_rounds_are_allowed_and_fewer_are_not():
     assert draw(Trace([1, 2]), 0).dtype == np.int64
-    with pytest.raises(InvalidInput, match="n_rounds must be a whole number of at least 0, got -1"):
+    with pytest.raises(InvalidInput, match="n_rounds must be an integer of at least 0, got -1"):
         draw(Uniform(3), -1)
 
 
@@ -236,7 +236,7 @@ def test_a_recorded_delay_beyond_64_bits_means_never(tmp_path):
     ("name", "content", "message"),
     [
         ("a.txt", TEXT + "0\n", "a.txt, line 8: a delay must be at least 1, or -1 for never; got 0"),
-        ("a.txt", "3\n1.5\n", "a.txt, line 2: a trace has one whole number per line, got '1.5'"),
+        ("a.txt", "3\n1.5\n", "a.txt, line 2: a trace has one integer per line, got '1.5'"),
         ("a.txt", "1.5\n3\n", "line 1: .* got '1.5'"),
         ("a.txt", "3\nwords\n", "line 2: .* got 'words'"),
         ("a.txt", "header\nanother\n3\n", "line 2: .* got 'another'"),
@@ -244,7 +244,7 @@ def test_a_recorded_delay_beyond_64_bits_means_never(tmp_path):
         ("a.txt", "--3\n", "line 1: .* got '--3'"),
         ("a.txt", "# nothing\n", "a.txt: there is no delay in this file"),
         ("a.npy", np.array([4, 0]), "a.npy, index 1: a delay must be at least 1"),
-        ("a.npy", np.array([4.0]), r"a.npy, a trace must be 1-D whole numbers, got shape \(1,\) of float64"),
+        ("a.npy", np.array([4.0]), r"a.npy, a trace must be 1-D integers, got shape \(1,\) of float64"),
         ("a.npy", "not an array", "cannot read the trace '.*a.npy': "),
     ],
 )
@@ -277,10 +277,10 @@ def test_a_trace_file_that_cannot_be_read_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Fixed(0), "d must be a whole number of at least 1, got 0"),
+        (lambda: Fixed(0), "d must be an integer of at least 1, got 0"),
         (lambda: Fixed(10**30), f"d must be at most {NEVER}, got 10"),
-        (lambda: Fixed(True), "d must be a whole number of at least 1, got True"),
-        (lambda: Uniform(2.5), "D must be a whole number of at least 1, got 2.5"),
+        (lambda: Fixed(True), "d must be an integer of at least 1, got True"),
+        (lambda: Uniform(2.5), "D must be an integer of at least 1, got 2.5"),
         (lambda: Geometric(0.5), "mean must be at least 1, got 0.5"),
         (lambda: Geometric(float("nan")), "mean must be a finite number, got nan"),
         (lambda: LogNormal(0, 1), "median must be above 0, got 0"),
@@ -291,12 +291,12 @@ def test_a_trace_file_that_cannot_be_read_is_refused(tmp_path):
         (lambda: WithMissing(Fixed(1), 1.2), r"rate must be in \[0, 1\], got 1.2"),
         (
             lambda: WithMissing(2.5, 0.5),
-            "delay must be a model, a whole number, a 1-D array or 1000.*got 2.5",
+            "delay must be a model, an integer, a 1-D array or 1000.*got 2.5",
         ),
         (lambda: Trace([3, 0]), "a delay must be at least 1, or -1 for never; got 0"),
         (lambda: Trace([3, -2]), "index 1: a delay must be .* got -2"),
-        (lambda: Trace([3], never=0.5), "never must be a whole number .*got 0.5"),
-        (lambda: Trace([]), r"a trace must be 1-D whole numbers, got shape \(0,\)"),
+        (lambda: Trace([3], never=0.5), "never must be an integer .*got 0.5"),
+        (lambda: Trace([]), r"a trace must be 1-D integers, got shape \(0,\)"),
         (lambda: Trace([[1, 2]]), r"got shape \(1, 2\) of int64"),
         (lambda: Trace([1.0]), "of float64"),
         (lambda: Trace([True]), "of bool"),
@@ -353,8 +353,8 @@ def test_text_that_means_nothing_is_refused_with_what_is_allowed(text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0", "D must be a whole number of at least 1, got 0"),
-        ("fixed:2.5", "d must be a whole number of at least 1, got 2.5"),
+        ("0", "D must be an integer of at least 1, got 0"),
+        ("fixed:2.5", "d must be an integer of at least 1, got 2.5"),
         ("geometric:nan", "mean must be a finite number, got nan"),
         ("10+missing:2", r"rate must be in \[0, 1\], got 2.0"),
         ("trace:/absent.txt", "cannot read the trace '/absent.txt'"),
@@ -374,5 +374,5 @@ def test_a_number_a_list_and_a_model_mean_a_delay():
 
 @pytest.mark.parametrize("value", [None, True, 2.5, Uniform, {1: 2}, np.array(3.5)])
 def test_anything_else_is_no_delay(value):
-    with pytest.raises(InvalidInput, match="delay must be a model, a whole number, a 1-D array or 1000"):
+    with pytest.raises(InvalidInput, match="delay must be a model, an integer, a 1-D array or 1000"):
         as_delay(value)

@@ -40,7 +40,7 @@ gamma = [0.2, 0.05]
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    lines, store = parse_spec(TOML.encode()).lines(), Store(tmp_path_factory.mktemp("played"))
+    lines, store = parse_spec(TOML.encode()).conditions(), Store(tmp_path_factory.mktemp("played"))
     execute(lines, store)
     return outcomes(lines, store), store
 
@@ -62,7 +62,9 @@ def test_learners_that_are_reported_in_full_have_charts_of_their_own(drawn):
 def test_errors_stand_against_gamma(played, drawn):
     found, store = played
     line = next(
-        o.line for o in found if (o.line.data, o.line.title, o.line.delay) == ("synsep", "delaytron", "fixed:30")
+        o.condition
+        for o in found
+        if (o.condition.data, o.condition.title, o.condition.delay) == ("synsep", "delaytron", "fixed:30")
     )
     series = series_of(drawn["gamma-delaytron"], "synsep", "delay fixed:30")
     assert series.x == [0.2, 0.05]
@@ -96,7 +98,9 @@ def test_every_learner_stands_at_each_delay(played, drawn):
     chart = drawn["learners"]
     assert chart.ticks == ("delaytron", "soba", "pab")
     assert series_of(chart, "digits", "delay fixed:30").x == [0, 2]
-    error = next(o.result.final_error.mean() for o in played[0] if (o.line.data, o.line.title) == ("synsep", "pab"))
+    error = next(
+        o.result.final_error.mean() for o in played[0] if (o.condition.data, o.condition.title) == ("synsep", "pab")
+    )
     assert series_of(chart, "synsep", "delay 1").y[2] == error
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from delaytron.experiments.report.best import contest
+from delaytron.experiments.report.best import best_against_paper
 from delaytron.experiments.report.claims import claims
-from delaytron.experiments.runs import Line, Run
+from delaytron.experiments.runs import Condition, RunSpec
 from delaytron.experiments.selection import Outcome
 from delaytron.simulation.results import Mean, Result
 from delaytron.simulation.scenarios import checkpoints
@@ -17,7 +17,7 @@ DELAYS = ("1", "100", "1000", "5000")
 
 def outcome(data, learner, delay, error, title=None, chosen_by=None, spread=0.0):
     """Return runs whose error so far is a function of the rounds; they differ by `spread`."""
-    run = Run(
+    run = RunSpec(
         data={"name": data},
         learner=learner,
         parameters={"gamma": 0.1},
@@ -30,7 +30,7 @@ def outcome(data, learner, delay, error, title=None, chosen_by=None, spread=0.0)
     rates = np.array([error(ROUNDS) * (1 - spread), error(ROUNDS) * (1 + spread)])
     mistakes = np.repeat((rates * ROUNDS)[:, :, None], 2, axis=2)
     result = Result(learner, data, delay, ROUNDS, [run.parameters] * 2, np.arange(2), mistakes)
-    line = Line(data, title or learner, delay, (run,), ())
+    line = Condition(data, title or learner, delay, (run,), ())
     return Outcome(line, run, result, float(error(T)) if chosen_by is None else chosen_by)
 
 
@@ -73,7 +73,7 @@ def test_the_order_in_which_delays_are_listed_does_not_matter():
 
 
 def test_only_references_that_were_played_are_counted():
-    found = [o for o in experiment(lambda _: 10) if o.line.title != "banditron"]
+    found = [o for o in experiment(lambda _: 10) if o.condition.title != "banditron"]
     reason = next(claim.reason for claim in claims(found) if claim.key == "b")
     assert "(12 beside soba): so in 12 of 12 cases." in reason
 
@@ -136,7 +136,7 @@ class TestContest:
             outcome("digits", "perceptron", "5000", fall(0, floor=0.01), chosen_by=0.0),  # is told the true label
             outcome("digits", "pab", "100", fall(0, floor=0.02), chosen_by=0.0),  # another delay
         ]
-        section = contest(found)
+        section = best_against_paper(found)
         data, theirs, error, ours, other, ratio, lower = section.table.rows[0]
         assert (data, theirs, ours, lower) == ("digits", "soba gamma=0.1", "pab gamma=0.1", "with delay")
         assert (error, other) == (Mean(pytest.approx(0.3), pytest.approx(0)), Mean(pytest.approx(0.1), 0))
@@ -146,16 +146,18 @@ class TestContest:
 
     def test_where_we_lose_it_says_so(self):
         found = [outcome("usps", "soba", "1", fall(0, floor=0.1)), outcome("usps", "pab", "5000", fall(0, floor=0.2))]
-        assert contest(found).table.rows[0][-1] == "without"
-        assert "on 0 of 1 data sets, the best of the paper's, without delay, on 1; on 0 " in contest(found).text
+        assert best_against_paper(found).table.rows[0][-1] == "without"
+        assert (
+            "on 0 of 1 data sets, the best of the paper's, without delay, on 1; on 0 " in best_against_paper(found).text
+        )
 
     def test_nobody_wins_within_the_interval(self):
         found = [
             outcome("usps", "soba", "1", fall(0, floor=0.1), spread=0.2),
             outcome("usps", "pab", "5000", fall(0, floor=0.11)),
         ]
-        assert contest(found).table.rows[0][-1] == "neither"
+        assert best_against_paper(found).table.rows[0][-1] == "neither"
 
     def test_without_delays_there_is_none(self):
-        assert contest([outcome("usps", "soba", "1", fall(10))]) is None
-        assert contest([outcome("usps", "pab", "5000", fall(10))]) is None
+        assert best_against_paper([outcome("usps", "soba", "1", fall(10))]) is None
+        assert best_against_paper([outcome("usps", "pab", "5000", fall(10))]) is None

@@ -5,12 +5,12 @@ import csv
 import pytest
 
 from delaytron.experiments.execute import execute
-from delaytron.experiments.report import conclude, figures
+from delaytron.experiments.report import figures, write_report
 from delaytron.experiments.report.model import shown
 from delaytron.experiments.report.tables import times_section
 from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
-from delaytron.experiments.store import Spent, Store
+from delaytron.experiments.store import Store, Timing
 from delaytron.simulation.results import mean_of
 
 TOML = """
@@ -33,11 +33,11 @@ def left(tmp_path_factory):
     """The folder of a small experiment, its outcomes and its report; its pictures are all the same one."""
     folder, spec = tmp_path_factory.mktemp("left"), parse_spec(TOML.encode())
     store = Store(folder)
-    execute(spec.lines(), store)
-    found = outcomes(spec.lines(), store)
+    execute(spec.conditions(), store)
+    found = outcomes(spec.conditions(), store)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "save_picture", lambda _, path: path.write_text("<svg></svg>"))
-        return folder, found, conclude(spec, found, store, folder), store
+        return folder, found, write_report(spec, found, store, folder), store
 
 
 def test_every_result_stands_in_the_csv_file(left):
@@ -47,7 +47,7 @@ def test_every_result_stands_in_the_csv_file(left):
     for row, outcome in zip(rows, found, strict=True):
         mean, margin = mean_of(outcome.result.final_error)
         assert (float(row["error"]), float(row["error margin"])) == (mean, margin)
-        assert (row["learner"], row["delay"], row["runs"]) == (outcome.line.title, outcome.line.delay, "3")
+        assert (row["learner"], row["delay"], row["runs"]) == (outcome.condition.title, outcome.condition.delay, "3")
 
 
 def test_page_and_markdown_hold_the_same_numbers(left):
@@ -76,12 +76,12 @@ def test_facts_count_what_was_played(left):
 
 def test_times_are_those_that_were_noted(left, tmp_path):
     _, found, _, _ = left
-    lines, store = [outcome.line for outcome in found], Store(tmp_path)
+    lines, store = [outcome.condition for outcome in found], Store(tmp_path)
     assert times_section(lines, store) is None
     one, other = lines[0].reported[0].key, lines[3].tuning[0].key
-    store.note(Spent((one, other), 120.0, 1, 10))  # a minute each
-    store.note(Spent((other,), 360.0, 2, 10))  # of two at a time
-    store.note(Spent(("another experiment's",), 60.0, 1, 10))
+    store.note(Timing((one, other), 120.0, 1, 10))  # a minute each
+    store.note(Timing((other,), 360.0, 2, 10))  # of two at a time
+    store.note(Timing(("another experiment's",), 60.0, 1, 10))
     section = times_section(lines, store)
     assert section.table.columns == ("learner", "digits", "all")
     assert section.table.rows == (("delaytron", 1.0, 1.0), ("banditron", 0.0, 0.0), ("pab", 4.0, 4.0))

@@ -62,13 +62,15 @@ def contents(folder):
 
 def play(spec, folder, *workers):
     played = []
-    execute(spec.lines(), Store(folder), Workers(*workers), Watch(played.append))
+    execute(spec.conditions(), Store(folder), Workers(*workers), Watch(played.append))
     return sum(played)
 
 
 class TestSpec:
     def test_every_learner_meets_every_data_set_and_delay(self, spec):
-        assert [(line.data, line.title, line.delay, len(line.reported), len(line.tuning)) for line in spec.lines()] == [
+        assert [
+            (line.data, line.title, line.delay, len(line.reported), len(line.tuning)) for line in spec.conditions()
+        ] == [
             ("digits", "delaytron", "1", 2, 2),
             ("digits", "delaytron", "fixed:30", 2, 2),
             ("synsep", "delaytron", "1", 2, 2),
@@ -78,16 +80,16 @@ class TestSpec:
         ]
 
     def test_tuning_has_other_seeds_and_other_rows_where_rows_are_drawn(self, spec):
-        line = spec.lines()[2]
+        line = spec.conditions()[2]
         assert [(run.seed, run.runs) for run in (line.reported[0], line.tuning[0])] == [(4, 3), (4 + 1000003, 2)]
         assert "seed" not in line.reported[0].data
         assert line.tuning[0].data["seed"] == 4 + 1000003
-        assert spec.lines()[0].tuning[0].data == {"name": "digits"}
+        assert spec.conditions()[0].tuning[0].data == {"name": "digits"}
 
     def test_a_run_is_named_by_its_content(self, spec, tmp_path):
-        runs = [run for line in spec.lines() for run in line.reported + line.tuning]
+        runs = [run for line in spec.conditions() for run in line.reported + line.tuning]
         assert len({run.key for run in runs}) == len(runs) == 18
-        again = [run for line in parse_spec(TOML.encode()).lines() for run in line.reported + line.tuning]
+        again = [run for line in parse_spec(TOML.encode()).conditions() for run in line.reported + line.tuning]
         assert [run.key for run in runs] == [run.key for run in again]
 
     @pytest.mark.parametrize("text", ['data = ["{}"]', 'delays = ["trace:{}"]'])
@@ -96,22 +98,22 @@ class TestSpec:
         for content in ("a,y\n1,2\n3,4\n", "a,y\n1,2\n5,4\n") if "data" in text else ("3\n4\n", "3\n5\n"):
             file.write_text(content)
             toml = 'name = "own"\n' + text.format(file) + ("" if "data" in text else '\ndata = ["digits"]')
-            lines = parse_spec(f'{toml}\n[[learners]]\nname = "banditron"'.encode()).lines()
+            lines = parse_spec(f'{toml}\n[[learners]]\nname = "banditron"'.encode()).conditions()
             keys.add(lines[0].reported[0].key)
         assert len(keys) == 2
 
     def test_fewer_data_sets_and_rounds(self, spec):
-        assert {line.data for line in spec.only(["synsep"]).lines()} == {"synsep"}
-        assert {run.rounds for line in spec.scaled(0.1).lines() for run in line.reported + line.tuning} == {60}
+        assert {line.data for line in spec.only(["synsep"]).conditions()} == {"synsep"}
+        assert {run.rounds for line in spec.scaled(0.1).conditions() for run in line.reported + line.tuning} == {60}
 
     @pytest.mark.parametrize(
         ("old", "new", "message"),
         [
             ("seed = 4", "sed = 4", "must be an experiment in TOML: Object contains unknown field `sed`"),
-            ("seed = 4", "seed = -4", "seed must be a whole number of at least 0, got -4"),
+            ("seed = 4", "seed = -4", "seed must be an integer of at least 0, got -4"),
             ("seed = 4", "seed = ", "must be an experiment in TOML: Invalid value"),
             ("runs = 3", 'runs = "three"', "Expected `int`, got `str`"),
-            ("runs = 3", "runs = 0", "runs must be a whole number of at least 1, got 0"),
+            ("runs = 3", "runs = 0", "runs must be an integer of at least 1, got 0"),
             ('"digits"', '"no.csv"', "no.csv is neither a named data set nor a file: No such file"),
             ('"digits"', '"synsep"', "data must be at least one, and no two of the same name or title"),
             ('"digits"', "{scale = 1}", "a data set must be a name or a table with a name"),
@@ -126,18 +128,18 @@ class TestSpec:
                 "delays of .* must be at least one, and no two of the same",
             ),
             ('"fixed:30"', '"often"', "a delay must be "),
-            ("gamma = 0.1", "gamma = 0.1\nruns = 0", "runs must be a whole number of at least 1, got 0"),
+            ("gamma = 0.1", "gamma = 0.1\nruns = 0", "runs must be an integer of at least 1, got 0"),
             ("gamma = 0.1", 'gamma = 0.1\nreport = "some"', "report must be one of all, chosen; got 'some'"),
             ("gamma = [0.05, 0.2]", "gamma = [0.05, 7]", r"gamma must be in \(0, 1\], got 7"),
             ("delays = [30]", "delays = 30", "delays of adaptive, instant must be a list, got 30"),
             ("tuning_runs = 2", 'report = "chosen"', "report = 'chosen' needs tuning_runs"),
-            ("seed = 4", "checkpoints = 0", "checkpoints must be a whole number of at least 1, got 0"),
+            ("seed = 4", "checkpoints = 0", "checkpoints must be an integer of at least 1, got 0"),
             ("seed = 4", 'sampling = "twice"', "sampling must be one of replacement, epochs; got 'twice'"),
         ],
     )
     def test_what_cannot_be_played_is_refused_before_anything_is(self, old, new, message):
         with pytest.raises(dt.InvalidInput, match=message):
-            parse_spec(TOML.replace(old, new, 1).encode()).lines()
+            parse_spec(TOML.replace(old, new, 1).encode()).conditions()
 
     def test_a_file_that_is_wrong_is_named(self, tmp_path):
         with pytest.raises(dt.InvalidInput, match=r"cannot read '.*no\.toml': No such file"):
@@ -150,7 +152,7 @@ class TestSpec:
 class TestBuiltIn:
     def test_the_paper_is_played_at_the_scale_of_its_authors(self):
         spec, content = built_in("paper")
-        lines = spec.lines()
+        lines = spec.conditions()
         assert parse_spec(content) == spec
         assert {(line.data, line.delay) for line in lines} == {
             (data, delay) for data in PAPER_DATA for delay in PAPER_DELAYS
@@ -162,20 +164,20 @@ class TestBuiltIn:
         assert [run.parameters["gamma"] for run in lines[0].reported] == [2.0**-k for k in range(10, 1, -1)]
 
     def test_every_learner_plays_at_every_delay_and_nobody_tries_more_than_nine_settings(self):
-        lines = built_in("paper")[0].lines()
+        lines = built_in("paper")[0].conditions()
         played = {(line.reported[0].learner, line.data, line.delay) for line in lines}
         assert len(played) == len(LEARNERS) * 8 * 5
         assert max(len(line.reported) for line in lines) == 9
         assert all(line.tuning for line in lines if len(line.reported) > 1)
 
     def test_the_quick_one_needs_no_download(self):
-        assert {CARDS[line.data].origin for line in built_in("quick")[0].lines()} == {"made"}
+        assert {CARDS[line.data].origin for line in built_in("quick")[0].conditions()} == {"made"}
 
 
 class TestResults:
     def test_they_are_those_of_the_simulator(self, spec, tmp_path):
         play(spec, tmp_path)
-        line = spec.lines()[3]
+        line = spec.conditions()[3]
         data = dt.datasets.load("synsep", n_samples=500, scale="unit")
         expected = dt.simulate("delaytron", data, delay="fixed:30", rounds=600, runs=3, seed=4, gamma=[0.05, 0.2])
         kept = [Store(tmp_path).read(run) for run in line.reported]
@@ -184,21 +186,22 @@ class TestResults:
 
     def test_other_seeds_choose_the_setting(self, spec, tmp_path):
         play(spec, tmp_path)
-        for outcome in outcomes(spec.lines(), Store(tmp_path)):
+        for outcome in outcomes(spec.conditions(), Store(tmp_path)):
             errors = [
-                Store(tmp_path).read(run).final_error.mean() for run in outcome.line.tuning or outcome.line.reported
+                Store(tmp_path).read(run).final_error.mean()
+                for run in outcome.condition.tuning or outcome.condition.reported
             ]
-            assert outcome.run == outcome.line.reported[int(np.argmin(errors))]
+            assert outcome.run == outcome.condition.reported[int(np.argmin(errors))]
             assert np.array_equal(outcome.result.mistakes, Store(tmp_path).read(outcome.run).mistakes)
 
     def test_only_the_chosen_setting_is_reported_where_that_is_asked(self, spec, tmp_path):
         chosen = parse_spec(TOML.replace("gamma = [0.05, 0.2]", 'gamma = [0.05, 0.2]\nreport = "chosen"').encode())
-        before = sum(missing_rounds(line, Store(tmp_path)) for line in chosen.lines())
+        before = sum(missing_rounds(line, Store(tmp_path)) for line in chosen.conditions())
         assert play(chosen, tmp_path / "chosen") == before == 600 * (6 * 3 + 8 * 2)
         play(spec, tmp_path / "all")
         assert contents(tmp_path / "chosen").items() < contents(tmp_path / "all").items()
         one, other = (
-            outcomes(what.lines(), Store(tmp_path / name)) for what, name in ((chosen, "chosen"), (spec, "all"))
+            outcomes(what.conditions(), Store(tmp_path / name)) for what, name in ((chosen, "chosen"), (spec, "all"))
         )
         assert [outcome.run for outcome in one] == [outcome.run for outcome in other]
 
@@ -207,7 +210,7 @@ class TestResults:
         play(few, tmp_path / "few")
         play(spec.only(["digits"]), tmp_path / "many")
         few_found, many_found = (
-            outcomes(what.lines(), Store(tmp_path / name))
+            outcomes(what.conditions(), Store(tmp_path / name))
             for what, name in ((few, "few"), (spec.only(["digits"]), "many"))
         )
         assert few_found[0].result.rounds.tolist() == [1, 24, 600]
@@ -215,7 +218,7 @@ class TestResults:
 
     def test_infinity_is_another_setting_than_nothing(self):
         text = 'name="C"\ndata=["digits"]\ndelays=[1]\n[[learners]]\nname="pab"\nC=[inf, 1.0]'
-        contents = [run.content for run in parse_spec(text.encode()).lines()[0].reported]
+        contents = [run.content for run in parse_spec(text.encode()).conditions()[0].reported]
         assert '"C":"inf"' in contents[0]
         assert '"C":1.0' in contents[1]
 
@@ -250,14 +253,14 @@ class TestResults:
         assert whole == 600 * (10 * 3 + 8 * 2)
         assert play(spec, tmp_path) == 0
         before = contents(tmp_path)
-        lost = spec.lines()[0].reported[1]
+        lost = spec.conditions()[0].reported[1]
         (tmp_path / "runs" / f"{lost.key}.parquet").unlink()
         assert play(spec, tmp_path) == 600 * 3
         assert contents(tmp_path) == before
 
     def test_a_file_that_is_broken_or_another_is_refused(self, spec, tmp_path):
         play(spec, tmp_path)
-        one, other = spec.lines()[0].reported
+        one, other = spec.conditions()[0].reported
         path = tmp_path / "runs" / f"{one.key}.parquet"
         path.write_bytes((tmp_path / "runs" / f"{other.key}.parquet").read_bytes())
         with pytest.raises(dt.InvalidInput, match="holds another run than its name says; delete it"):
@@ -346,7 +349,7 @@ class TestCommand:
         rows = json.loads(self.run(tmp_path, "--json").stdout)
         store = Store(tmp_path / "out")
         assert [row["final_errors"] for row in rows] == [
-            outcome.result.final_error.tolist() for outcome in outcomes(spec.lines(), store)
+            outcome.result.final_error.tolist() for outcome in outcomes(spec.conditions(), store)
         ]
         assert (tmp_path / "out" / "spec.toml").read_text() == TOML
         table = self.run(tmp_path).stdout
@@ -383,7 +386,7 @@ class TestCommand:
             (["--only", "usps"], "a data set of the experiment must be one of digits, synsep; got 'usps'"),
             (["--scale", "0"], "scale must be in (0, 1], got 0.0"),
             (["--backend", "fog"], "backend must be one of threads, processes, dask, ray; got 'fog'"),
-            (["--workers", "0"], "workers must be a whole number of at least 1, got 0"),
+            (["--workers", "0"], "workers must be an integer of at least 1, got 0"),
         ],
     )
     def test_bad_input_is_one_line_and_exit_code_2(self, tmp_path, flags, message):

@@ -9,7 +9,7 @@ from shutil import which
 import pytest
 
 from delaytron.experiments.report.charts import Chart, Panel, Series
-from delaytron.experiments.report.html import write_report
+from delaytron.experiments.report.html import write_page
 from delaytron.experiments.report.model import Claim, Report, Section, Table, shown
 from delaytron.plotting import COLOURS
 from delaytron.simulation.results import Mean
@@ -70,7 +70,7 @@ def a_report(folder):
 @pytest.fixture(scope="module")
 def report_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    write_report(folder / "report.html", a_report(folder))
+    write_page(folder / "report.html", a_report(folder))
     return folder / "report.html"
 
 
@@ -163,7 +163,7 @@ def test_the_data_are_rounded_and_what_is_missing_is_null(report_file):
 
 
 def test_a_report_may_have_neither_claims_nor_charts(tmp_path):
-    write_report(tmp_path / "report.html", Report("Small", {}, [], [Section("One", "", RESULTS)], [], {}))
+    write_page(tmp_path / "report.html", Report("Small", {}, [], [Section("One", "", RESULTS)], [], {}))
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<h2>One</h2>" in text
     assert "claims</h2>" not in text
@@ -379,7 +379,7 @@ def test_panels_may_hold_nothing_a_point_zeros_or_bars_below_zero(opened, tmp_pa
     panels.append([line("wide", 3, [0.5] * 5, spread=2)])
     named = tuple(Panel(f"data {i}", tuple(series)) for i, series in enumerate(panels))
     chart = Chart("odd", "Odd", "x", "y", True, True, "band", (), named)
-    write_report(tmp_path / "odd.html", Report("Odd", {}, [], [], [chart], {"odd": tmp_path / "odd.svg"}))
+    write_page(tmp_path / "odd.html", Report("Odd", {}, [], [], [chart], {"odd": tmp_path / "odd.svg"}))
     page = opened(path=tmp_path / "odd.html")
     for scale in ("log", "linear"):
         page.get_by_role("group", name="y axis").get_by_text(scale).click()

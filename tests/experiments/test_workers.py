@@ -24,7 +24,7 @@ from delaytron.experiments import clusters
 from delaytron.experiments.execute import Watch, execute
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store
-from delaytron.experiments.workers import Workers, hired
+from delaytron.experiments.workers import Workers, connect
 
 pytestmark = pytest.mark.xdist_group("clusters")
 
@@ -144,7 +144,7 @@ def user_cluster(request, backend):
 
 
 def play(text, folder, workers=Workers(), advance=None):  # noqa: B008 - it cannot be changed
-    execute(parse_spec(text.encode()).lines(), Store(folder), workers, Watch(advance))
+    execute(parse_spec(text.encode()).conditions(), Store(folder), workers, Watch(advance))
     return {path.name: path.read_bytes() for path in (folder / "runs").iterdir()}
 
 
@@ -177,15 +177,15 @@ def test_a_task_that_kills_every_worker_is_given_up(backend, user_cluster, reque
     if backend == "dask":
         monkeypatch.setattr(request.getfixturevalue("dask_cluster").scheduler, "allowed_failures", 0)
     with (
-        hired(Workers(backend, address=user_cluster[0])) as crew,
+        connect(Workers(backend, address=user_cluster[0])) as crew,
         pytest.raises(dt.InvalidInput, match=r"(Dask|Ray) failed: .*worker.* died .*; what was played is kept"),
     ):
         list(crew.spread(os._exit, [9]))
 
 
 def test_a_connection_to_ray_that_is_there_is_used_and_left(ray_cluster):
-    with hired(Workers("ray", 1, ray_cluster.address)) as outer:
-        with hired(Workers("ray")) as inner:
+    with connect(Workers("ray", 1, ray_cluster.address)) as outer:
+        with connect(Workers("ray")) as inner:
             assert (outer.side_by_side, inner.side_by_side) == (1, 2)
             assert list(inner.spread(abs, [-1])) == [(-1, 1)]
         assert list(outer.spread(abs, [-2])) == [(-2, 2)]
@@ -196,7 +196,7 @@ def test_a_local_cluster_is_started_and_stopped(backend, capfd, monkeypatch):
     need(backend)
     mark = secrets.token_hex(16)
     monkeypatch.setenv("DELAYTRON_TEST", mark)
-    with hired(Workers(backend, 2)) as crew:
+    with connect(Workers(backend, 2)) as crew:
         assert crew.side_by_side == 2
         assert sorted(crew.spread(abs, [-3, 2, -1])) == [(-3, 3), (-1, 1), (2, 2)]
         assert len(marked(mark)) >= 2
@@ -207,7 +207,7 @@ def test_a_local_cluster_is_started_and_stopped(backend, capfd, monkeypatch):
 class TestTasks:
     @pytest.fixture
     def crew(self, dask_cluster):
-        with hired(Workers("dask", 1, dask_cluster.scheduler_address)) as crew:
+        with connect(Workers("dask", 1, dask_cluster.scheduler_address)) as crew:
             yield crew
 
     def test_all_are_done_at_most_so_many_at_a_time(self, crew):
@@ -237,7 +237,7 @@ class TestTasks:
     def test_a_file_must_be_the_same_on_a_worker(self, dask_cluster, tmp_path, replaced, by, content):
         file = tmp_path / "own.csv"
         file.write_text(content)
-        lines = parse_spec(TOML.replace(replaced, by.format(file)).encode()).lines()
+        lines = parse_spec(TOML.replace(replaced, by.format(file)).encode()).conditions()
         file.write_text(content.replace("4", "5"))
         with pytest.raises(dt.InvalidInput, match=r"own\.csv is not .*, or not the same on a worker"):
             execute(lines, Store(tmp_path), Workers("dask", address=dask_cluster.scheduler_address))
@@ -250,7 +250,7 @@ class TestTasks:
         monkeypatch.setattr(clusters, "EMPTY", 0.3)
         with (
             LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
-            hired(Workers("dask", address=cluster.scheduler_address)) as crew,
+            connect(Workers("dask", address=cluster.scheduler_address)) as crew,
             pytest.raises(dt.InvalidInput, match="Dask failed: no workers for 0 s; what was played is kept, run it"),
         ):
             list(crew.spread(abs, [1]))

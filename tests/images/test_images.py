@@ -349,7 +349,7 @@ def test_images_and_labels_that_do_not_match_are_refused(tmp_path):
     for images, words in cases:
         with pytest.raises(InvalidInput, match=words):
             build_fashion_mnist(write_idx(tmp_path, images), tmp_path / "x.npz")
-    with pytest.raises(InvalidInput, match="epochs must be a whole number of at least 1, got 0"):
+    with pytest.raises(InvalidInput, match="epochs must be an integer of at least 1, got 0"):
         build_fashion_mnist(write_idx(tmp_path, good), tmp_path / "x.npz", epochs=0)
     assert not (tmp_path / "x.npz").exists()
 

@@ -13,9 +13,9 @@ import delaytron as dt
 import paper
 import paper_learners
 from delaytron.learners import pool
-from delaytron.learners.feedback import Life
+from delaytron.learners.feedback import FeedbackModel
 from delaytron.rng import stream
-from delaytron.simulation.scenarios import deliver, empty_worlds, most_busy
+from delaytron.simulation.scenarios import deliver, empty_scenarios, max_open_rounds
 from streams import answer, interpreter, play_compiled, play_interpreted, play_online, same_bits, stories
 
 CASES = [  # one of each kind: all are compiled anew inside a pool, and that takes its time
@@ -28,7 +28,7 @@ every_base = pytest.mark.parametrize(
     ("name", "order", "setting"),
     [pytest.param(*c, id=f"{c[0]}-{i}", marks=pytest.mark.xdist_group(c[0])) for i, c in enumerate(CASES)],
 )
-LIVES = [{}, {"noise": (0.2, 0.3)}, {"expire_after": 3}, {"expire_after": 3, "on_expiry": "wrong"}]
+FEEDBACK_MODELS = [{}, {"noise": (0.2, 0.3)}, {"expire_after": 3}, {"expire_after": 3, "on_expiry": "wrong"}]
 DATA = (np.random.default_rng(1).normal(size=(200, 5)), np.random.default_rng(2).integers(0, 4, 200))
 
 
@@ -56,7 +56,7 @@ def assignment(delays, order):
 def instance_weights(learner, i):
     """The weights of one instance, told by a learner of the base's kind."""
     lone = dt.LEARNERS[learner.base.name](**learner.base.settings())
-    lone.settle(learner.sparse)
+    lone.reset_state(learner.sparse)
     lone.state = type(lone.state)(*(getattr(learner.state, name)[i] for name in lone.state._fields))
     return lone.weights
 
@@ -112,11 +112,11 @@ def test_a_fixed_delay_makes_interleaved_runs_of_the_base(name, order, setting, 
 
 
 @every_base
-@pytest.mark.parametrize("life", LIVES, ids=str)
+@pytest.mark.parametrize("feedback_model", FEEDBACK_MODELS, ids=str)
 @settings(max_examples=20)
 @given(story=stories(max_rounds=40))
-def test_simulator_interpreter_and_online_object_agree_to_the_bit(name, order, setting, life, story):
-    learner = dt.Bold(a_base(name, story, setting), order, **life)
+def test_simulator_interpreter_and_online_object_agree_to_the_bit(name, order, setting, feedback_model, story):
+    learner = dt.Bold(a_base(name, story, setting), order, **feedback_model)
     compiled = play_compiled(learner, story)
     assert same_bits(compiled, play_interpreted(learner, story))
     assert same_bits(compiled, play_online(learner, story)[0])
@@ -144,10 +144,10 @@ def test_a_run_equals_undelayed_runs_of_the_pseudo_code_on_the_rounds_of_each_in
 
 
 @every_base
-@pytest.mark.parametrize("life", LIVES, ids=str)
+@pytest.mark.parametrize("feedback_model", FEEDBACK_MODELS, ids=str)
 @settings(max_examples=10)
 @given(story=stories(max_rounds=25))
-def test_saving_in_the_middle_changes_no_bit(name, order, setting, life, story, tmp_path_factory):
+def test_saving_in_the_middle_changes_no_bit(name, order, setting, feedback_model, story, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "learner.safetensors"
 
     def saved_and_loaded(learner, _t):
@@ -156,7 +156,7 @@ def test_saving_in_the_middle_changes_no_bit(name, order, setting, life, story, 
         assert everything(again) == everything(learner)
         return again
 
-    learner = dt.Bold(a_base(name, story, setting), order, **life)
+    learner = dt.Bold(a_base(name, story, setting), order, **feedback_model)
     run, last = play_online(learner, story, between=saved_and_loaded)
     assert same_bits(run, play_compiled(learner, story))
     assert repr(last) == repr(learner)
@@ -227,18 +227,20 @@ def test_a_late_right_corrects_the_instance_that_played():
 
 @given(delays=st.lists(st.integers(1, 12), min_size=1, max_size=40), wait=st.integers(1, 12), as_wrong=st.booleans())
 def test_the_room_that_a_world_needs_is_what_the_pool_grows_to(delays, wait, as_wrong):
-    for life in (Life(), Life(expire_after=wait, as_wrong=as_wrong)):
-        worlds = empty_worlds(1, len(delays), life)
-        deliver(np.array(delays), life, worlds, 0)
-        ends = [s + d if d <= life.expire_after else s + wait if as_wrong else 10**9 for s, d in enumerate(delays)]
+    for feedback_model in (FeedbackModel(), FeedbackModel(expire_after=wait, as_wrong=as_wrong)):
+        scenarios = empty_scenarios(1, len(delays), feedback_model)
+        deliver(np.array(delays), feedback_model, scenarios, 0)
+        ends = [
+            s + d if d <= feedback_model.expire_after else s + wait if as_wrong else 10**9 for s, d in enumerate(delays)
+        ]
         open_at = [sum(end > t for end in ends[: t + 1]) for t in range(len(delays))]
-        assert most_busy(worlds) == max(open_at)
+        assert max_open_rounds(scenarios) == max(open_at)
 
 
-@pytest.mark.parametrize("life", LIVES, ids=str)
-def test_every_simulated_run_equals_its_own_replay(life):
+@pytest.mark.parametrize("feedback_model", FEEDBACK_MODELS, ids=str)
+def test_every_simulated_run_equals_its_own_replay(feedback_model):
     delay = dt.delays.WithMissing(dt.delays.Uniform(20), 0.1)
-    learner = dt.Bold(dt.Banditron(4, 5, gamma=0.1), **life)
+    learner = dt.Bold(dt.Banditron(4, 5, gamma=0.1), **feedback_model)
     result = dt.simulate(learner, DATA, delay=delay, runs=3, seed=5, n_jobs=2)
     assert result.learner == "bold(banditron)"
     for run in range(3):
@@ -297,7 +299,7 @@ def test_bad_input_gets_one_clear_line(make, message):
 
 
 def test_a_pool_hears_and_is_shown_as_its_base_is():
-    assert (a_pool("perceptron").hears, a_pool("perceptron").name) == ("label", "bold(perceptron)")
+    assert (a_pool("perceptron").feedback_type, a_pool("perceptron").name) == ("label", "bold(perceptron)")
     assert a_pool().seed == a_pool().base.seed == 11
     assert a_pool(seed=3).seed == 3
     shown = "Bold(base=Banditron(n_classes=4, n_features=5, gamma=0.015625, seed=11), order='lifo', seed=11)"
@@ -359,7 +361,7 @@ def test_a_damaged_pool_cannot_reach_the_compiled_loop(name, values, tmp_path):
 @every_base
 def test_no_slot_of_the_base_is_left_for_the_pool_to_fill(name, order, setting):
     rule = pool.pooled(dt.LEARNERS[name](4, 5, **setting).rule, order)
-    assert not any(part.has_slots for part in (rule.pick, rule.step, rule.revise, rule.covers))
+    assert not any(part.has_slots for part in (rule.pick, rule.step, rule.revise, rule.is_correct))
     assert rule is pool.pooled(dt.LEARNERS[name](4, 5, **setting).rule, order)
     assert getattr(sys.modules[pool.__name__], rule.state.__name__) is rule.state
 

@@ -9,11 +9,11 @@ from test_conformance import SETTINGS
 
 import delaytron as dt
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
-from delaytron.learners.feedback import Life
+from delaytron.learners.feedback import FeedbackModel
 from delaytron.simulation.scenarios import expiring_events
 from streams import NEVER, by_learner, make, play_compiled, play_interpreted, play_online, same_bits, stories
 
-BANDITS = [name for name, cls in dt.LEARNERS.items() if cls.hears == "correct"]
+BANDITS = [name for name, cls in dt.LEARNERS.items() if cls.feedback_type == "correct"]
 EXACT = [name for name in BANDITS if name not in ("pab", "exact_pa", "ova_logistic")]
 AVERAGED = [name for name, cls in dt.LEARNERS.items() if cls.averages]
 ROWS = np.random.default_rng(5).normal(size=(40, 6))
@@ -26,30 +26,30 @@ lives = st.one_of(
 
 
 @pytest.mark.parametrize("name", by_learner(dt.LEARNERS))
-@given(story=stories(max_rounds=40), life=lives)
-def test_simulator_interpreter_and_online_object_agree_in_every_life(name, story, life):
-    if dt.LEARNERS[name].hears == "label":
-        life = {"expire_after": life.get("expire_after", 2)}
-    setting = SETTINGS[name][0] | life
+@given(story=stories(max_rounds=40), feedback_model=lives)
+def test_simulator_interpreter_and_online_object_agree_in_every_life(name, story, feedback_model):
+    if dt.LEARNERS[name].feedback_type == "label":
+        feedback_model = {"expire_after": feedback_model.get("expire_after", 2)}
+    setting = SETTINGS[name][0] | feedback_model
     compiled = play_compiled(make(dt.LEARNERS[name], story, **setting), story)
     assert same_bits(compiled, play_interpreted(make(dt.LEARNERS[name], story, **setting), story))
     assert same_bits(compiled, play_online(make(dt.LEARNERS[name], story, **setting), story)[0])
 
 
 @pytest.mark.parametrize("name", by_learner(["delaytron", "adaptive_delaytron", "pab"]))
-@given(story=stories(max_rounds=20), life=lives)
-def test_saving_in_the_middle_of_such_a_life_changes_no_bit(name, story, life, tmp_path_factory):
+@given(story=stories(max_rounds=20), feedback_model=lives)
+def test_saving_in_the_middle_of_such_a_life_changes_no_bit(name, story, feedback_model, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "learner.safetensors"
 
     def saved_and_loaded(learner, _t):
         learner.save(path)
         return dt.load(path)
 
-    learner = make(dt.LEARNERS[name], story, gamma=0.3, **life)
+    learner = make(dt.LEARNERS[name], story, gamma=0.3, **feedback_model)
     assert same_bits(play_online(learner, story, between=saved_and_loaded)[0], play_compiled(learner, story))
 
 
-def brute_force_events(delays, life):
+def brute_force_events(delays, feedback_model):
     """Play the rule of expiry round by round: what is told when, about which round."""
     told, status = [], {}
     for t in range(len(delays)):
@@ -57,9 +57,9 @@ def brute_force_events(delays, life):
             if s + delays[s] == t and status.get(s) != "dropped":
                 told.append((t, s, REVISED if status.get(s) == "wrong" else ANSWERED))
                 status[s] = "answered"
-            elif s + life.expire_after == t and s not in status:
-                told.append((t, s, EXPIRED if life.as_wrong else DROPPED))
-                status[s] = "wrong" if life.as_wrong else "dropped"
+            elif s + feedback_model.expire_after == t and s not in status:
+                told.append((t, s, EXPIRED if feedback_model.as_wrong else DROPPED))
+                status[s] = "wrong" if feedback_model.as_wrong else "dropped"
         waiting = 1 + sum(s not in status for s in range(t))
         yield t, [(s, kind) for when, s, kind in told if when == t], waiting
 
@@ -70,9 +70,9 @@ def brute_force_events(delays, life):
     as_wrong=st.booleans(),
 )
 def test_the_events_are_those_of_the_rule_played_round_by_round(delays, wait, as_wrong):
-    life = Life(expire_after=wait, as_wrong=as_wrong)
-    events = expiring_events(np.array(delays), life)
-    for t, told, waiting in brute_force_events(delays, life):
+    feedback_model = FeedbackModel(expire_after=wait, as_wrong=as_wrong)
+    events = expiring_events(np.array(delays), feedback_model)
+    for t, told, waiting in brute_force_events(delays, feedback_model):
         part = slice(events.starts[t], events.starts[t + 1])
         assert list(zip(events.arrivals[part], events.kinds[part], strict=True)) == told
         assert events.waiting[t] == waiting
@@ -147,18 +147,18 @@ def test_an_answer_in_the_last_round_of_the_wait_is_in_time():
 
 def test_the_lies_come_at_their_rates_and_a_rate_of_zero_never_lies():
     draws = np.random.default_rng(0).random(20_000)
-    lies = Life(rho0=0.3).bend(draws)
-    assert set(lies.tolist()) == {0, 1}
-    assert lies.mean() == pytest.approx(0.3, abs=0.02)
-    both = Life(rho0=0.3, rho1=0.1).bend(draws)
+    flips = FeedbackModel(rho0=0.3).flip_mask(draws)
+    assert set(flips.tolist()) == {0, 1}
+    assert flips.mean() == pytest.approx(0.3, abs=0.02)
+    both = FeedbackModel(rho0=0.3, rho1=0.1).flip_mask(draws)
     assert ((both & 2) > 0).mean() == pytest.approx(0.1, abs=0.02)
 
 
 def test_the_first_run_of_a_simulation_is_what_a_learner_of_that_seed_does():
     data = dt.datasets.load("synsep", n_samples=400, seed=1)
-    life = {"noise": (0.1, 0.2), "expire_after": 20, "on_expiry": "wrong"}
-    result = dt.simulate("delaytron", data, delay="fixed:30", seed=9, gamma=0.1, **life)
-    learner = dt.Delaytron(data.n_classes, data.n_features, gamma=0.1, seed=9, **life)
+    feedback_model = {"noise": (0.1, 0.2), "expire_after": 20, "on_expiry": "wrong"}
+    result = dt.simulate("delaytron", data, delay="fixed:30", seed=9, gamma=0.1, **feedback_model)
+    learner = dt.Delaytron(data.n_classes, data.n_features, gamma=0.1, seed=9, **feedback_model)
     decisions, wrong = [], 0
     for t, x in enumerate(csr_matrix(data.X)):
         if t >= 30:
@@ -214,7 +214,7 @@ BAD = [
     ({"noise": (0.5, 0.5)}, "a sum below 1"),
     ({"noise": (-0.1, 0.5)}, "at least 0"),
     ({"noise": ("a", 0.5)}, "rho0 must be a finite number"),
-    ({"expire_after": 0}, "expire_after must be a whole number of at least 1"),
+    ({"expire_after": 0}, "expire_after must be an integer of at least 1"),
     ({"on_expiry": "wrong"}, "needs expire_after"),
     ({"expire_after": 3, "on_expiry": "wrog"}, "did you mean wrong"),
     ({"average": 2}, "average must be True or False"),

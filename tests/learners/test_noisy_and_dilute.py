@@ -86,8 +86,8 @@ def lies_of(story, noise):
 def test_estimated_rates_equal_the_transcribed_text(story, block, noise):
     setting = {"gamma": 0.3, "estimate": True, "block": block, "noise": noise}
     learner = make(Rcnbf, story, **setting)
-    run, lies = play_compiled(learner, story), lies_of(story, noise)
-    text = rcine(story.dense, story.y, story.delays, story.draws, story.n_classes, 0.3, block, lies)
+    run, flips = play_compiled(learner, story), lies_of(story, noise)
+    text = rcine(story.dense, story.y, story.delays, story.draws, story.n_classes, 0.3, block, flips)
     assert np.array_equal(run.labels, text.labels)
     assert np.array_equal(run.greedy, text.greedy)
     np.testing.assert_allclose(run.weights, text.weights, rtol=1e-9, atol=1e-9)
@@ -202,7 +202,7 @@ def test_the_estimate_from_sets_is_unbiased(n_classes, m, estimator):
         for y in range(n_classes):
             mean, total = np.zeros(n_classes), 0.0
             for chance, play in all_plays(learner):
-                right = bool(learner.covers(None, play.extra[None], np.array([y]))[0])
+                right = bool(learner.is_correct(None, play.extra[None], np.array([y]))[0])
                 moved = change(learner, play, right)[:, 0] / play.x.values[0]
                 mean += chance * moved
                 total += chance
@@ -324,9 +324,9 @@ def test_the_simulator_counts_a_set_as_wrong_when_the_true_label_is_not_in_it():
 
 
 BAD = [
-    (Dilute, {"m": 0}, "m must be a whole number of at least 1, got 0"),
+    (Dilute, {"m": 0}, "m must be an integer of at least 1, got 0"),
     (Dilute, {"m": 4}, "m must be below n_classes = 4, got 4"),
-    (Dilute, {"m": 2.0}, "m must be a whole number of at least 1, got 2.0"),
+    (Dilute, {"m": 2.0}, "m must be an integer of at least 1, got 2.0"),
     (Dilute, {"estimator": "sets"}, "estimator must be one of inclusion, set; got 'sets'; did you mean set?"),
     (Dilute, {"gamma": 0}, r"gamma must be in (0, 1], got 0"),
     (Exp3, {"eta": 0.0}, "eta must be above 0, got 0.0"),
@@ -336,7 +336,7 @@ BAD = [
     (Rcnbf, {"rho1": "much"}, "rho1 must be a finite number, got 'much'"),
     (Rcnbf, {"estimate": True, "rho0": 0.1}, "estimate=True finds the rates out: leave out rho0 and rho1"),
     (Rcnbf, {"estimate": "yes"}, "estimate must be True or False, got 'yes'"),
-    (Rcnbf, {"estimate": True, "block": 0}, "block must be a whole number of at least 1, got 0"),
+    (Rcnbf, {"estimate": True, "block": 0}, "block must be an integer of at least 1, got 0"),
 ]
 
 

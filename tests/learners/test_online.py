@@ -270,10 +270,10 @@ BAD_SETTINGS = [
     ({"gamma": float("nan")}, "gamma must be a finite number, got nan"),
     ({"gamma": "big"}, "gamma must be a finite number, got 'big'"),
     ({"eta": 0.0}, "eta must be above 0, got 0.0"),
-    ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-    ({"n_classes": 1}, "n_classes must be a whole number of at least 2, got 1"),
-    ({"n_features": 0}, "n_features must be a whole number of at least 1, got 0"),
-    ({"n_features": 2.5}, "n_features must be a whole number of at least 1, got 2.5"),
+    ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
+    ({"n_classes": 1}, "n_classes must be an integer of at least 2, got 1"),
+    ({"n_features": 0}, "n_features must be an integer of at least 1, got 0"),
+    ({"n_features": 2.5}, "n_features must be an integer of at least 1, got 2.5"),
 ]
 
 

@@ -27,7 +27,7 @@ every_layout = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "s
 
 
 def settled(learner, sparse):
-    learner.settle(sparse)
+    learner.reset_state(sparse)
     return learner
 
 
@@ -133,7 +133,7 @@ def test_one_step_in_closed_form_is_a_solve_from_any_matrix(sparse):
     for past, x in plays(learner, 20, seed=2):
         root, theta = rng.normal(size=(12, 12)), rng.normal(size=12)
         A = root @ root.T + np.eye(12)
-        learner.settle(sparse)
+        learner.reset_state(sparse)
         learner.state.B[:], learner.state.theta[:] = np.linalg.inv(A), theta
         W = np.linalg.solve(A, theta).reshape(3, 4)
         held = learner.state.W[:, :3] if sparse else learner.state.W
@@ -386,8 +386,8 @@ def test_full_soba_runs_at_the_size_of_synsep_and_works_on_one_matrix_in_place()
         (Confidit, {"alpha": -1.0}, r"alpha must be in \(-1, 1\]"),
         (Confidit, {"alpha": 1.5}, r"alpha must be in \(-1, 1\]"),
         (Confidit, {"eta": 0.0}, "eta must be above 0"),
-        (Confidit, {"n_classes": 1}, "n_classes must be a whole number of at least 2"),
-        (Soba, {"n_features": "many", "matrix": "full"}, "n_features must be a whole number"),
+        (Confidit, {"n_classes": 1}, "n_classes must be an integer of at least 2"),
+        (Soba, {"n_features": "many", "matrix": "full"}, "n_features must be an integer"),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(cls, settings, told):

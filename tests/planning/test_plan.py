@@ -129,8 +129,8 @@ class TestDoubled:
     def test_twice_ten_is_twenty(self, small):
         drawn = [model.sample(500, np.random.default_rng(0)) for model in (Doubled(Fixed(10)), Fixed(20))]
         assert np.array_equal(*drawn)
-        results = [dt.simulate("delaytron", small.stage.data, delay=d, rounds=500) for d in (Doubled(Fixed(10)), 20)]
-        other = dt.simulate("delaytron", small.stage.data, delay=Fixed(20), rounds=500)
+        results = [dt.simulate("delaytron", small.setup.data, delay=d, rounds=500) for d in (Doubled(Fixed(10)), 20)]
+        other = dt.simulate("delaytron", small.setup.data, delay=Fixed(20), rounds=500)
         assert np.array_equal(results[0].mistakes, other.mistakes)
         assert not np.array_equal(results[1].mistakes, other.mistakes)  # a number is uniform
 
@@ -186,18 +186,18 @@ class TestRoundsToTarget:
 
 class TestSimulation:
     def test_reported_runs_are_those_of_simulate_with_the_gamma_that_was_best_on_other_seeds(self, small):
-        stage = small.stage
+        setup = small.setup
         for forecast, delay in zip(small.forecasts, (Fixed(10), Fixed(20)), strict=True):
             for one in forecast.learners:
                 tuned = dt.simulate(
-                    one.learner, stage.tuning_data, delay=delay, rounds=3000, runs=2, seed=1_000_003, gamma=list(GAMMAS)
+                    one.learner, setup.tuning_data, delay=delay, rounds=3000, runs=2, seed=1_000_003, gamma=list(GAMMAS)
                 )
                 assert one.gamma == tuned.best().parameters[0]["gamma"]
-                played = dt.simulate(one.learner, stage.data, delay=delay, rounds=3000, runs=3, seed=0, gamma=one.gamma)
+                played = dt.simulate(one.learner, setup.data, delay=delay, rounds=3000, runs=3, seed=0, gamma=one.gamma)
                 assert np.array_equal(one.result.final_error, played.final_error)
 
     def test_tuning_sees_other_data_where_they_are_made_up(self, small):
-        assert not np.array_equal(small.stage.data.X, small.stage.tuning_data.X)
+        assert not np.array_equal(small.setup.data.X, small.setup.tuning_data.X)
 
     def test_the_seed_fixes_everything_on_any_number_of_threads(self, small):
         again = plan(classes=3, **SMALL, n_jobs=1)
@@ -245,7 +245,7 @@ class TestSimulation:
     def test_long_rows_are_simulated_for_fewer_rounds(self):
         X = np.random.default_rng(0).random((30, 3000))
         drafted = draft(data=(X, np.arange(30) % 10), rounds=100_000, delay=1, target=0.3, norm=1)
-        assert drafted.stage.terms.rounds == 5000
+        assert drafted.setup.terms.rounds == 5000
 
 
 class TestMadeUpData:
@@ -350,22 +350,22 @@ class TestOutput:
         (["--target", "0"], "target must be between 0 and 1, both excluded; got 0.0"),
         (["--target", "1"], "target must be between 0 and 1, both excluded; got 1.0"),
         (["--target", "nan"], "target must be a finite number, got nan"),
-        (["--classes", "1"], "classes must be a whole number of at least 2, got 1"),
+        (["--classes", "1"], "classes must be an integer of at least 2, got 1"),
         (["--classes", "2000"], "made-up data have at most 1000 classes, got 2000: give data"),
         (["--delay", "soon"], "a delay must be 1000 or uniform:D"),
         (["--delay", "trace:absent.txt"], "absent.txt"),
-        (["--rounds", "0"], "rounds must be a whole number of at least 1, got 0"),
+        (["--rounds", "0"], "rounds must be an integer of at least 1, got 0"),
         (["--rounds", "10000001"], "rounds must be at most 10000000, got 10000001: plan for a part of them"),
-        (["--features", "1"], "features must be a whole number of at least 2, got 1"),
+        (["--features", "1"], "features must be an integer of at least 2, got 1"),
         (["--best", "0.5"], "best must be in [0, 0.4], got 0.5"),
         (["--norm", "0"], "norm must be above 0, got 0.0"),
         (["--radius", "-1"], "radius must be above 0, got -1.0"),
         (["--loss", "0.1"], "a loss is that of weights of a known norm: give the norm, too"),
         (["--norm", "1", "--loss", "-1"], "loss must be at least 0, got -1.0"),
-        (["--runs", "0"], "runs must be a whole number of at least 1, got 0"),
-        (["--limit", "0"], "limit must be a whole number of at least 1, got 0"),
-        (["--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
-        (["--threads", "0"], "threads must be a whole number of at least 1, got 0"),
+        (["--runs", "0"], "runs must be an integer of at least 1, got 0"),
+        (["--limit", "0"], "limit must be an integer of at least 1, got 0"),
+        (["--seed", "-1"], "seed must be an integer of at least 0, got -1"),
+        (["--threads", "0"], "threads must be an integer of at least 1, got 0"),
         (["--plot", "plan.txt"], "a picture must end in .png, .pdf, .svg; got 'plan.txt'"),
         (["--label", "y", "--bias"], "--label, --bias: these are for --data, which is not given"),
         (["--data", "digits"], "features and best are for made-up data"),

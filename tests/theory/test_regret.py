@@ -37,7 +37,7 @@ def losses_by_hand(learner, data, rows, delays, draws):
     return total
 
 
-def world(data, T, D, seed):
+def scenario(data, T, D, seed):
     rng = [stream(seed, word) for word in ("rows", "delays", "exploration")]
     rows = rng[0].integers(data.n_rows, size=T, dtype=np.uint32)
     return rows, dt.delays.Uniform(D).sample(T, rng[1]), rng[2].random(T)
@@ -47,7 +47,7 @@ def world(data, T, D, seed):
 def test_losses_are_those_of_the_weights_that_predict(name):
     data, T = small(), 60
     result = dt.simulate(name, data, delay=5, rounds=T, seed=3, regret=True)
-    rows, delays, draws = world(data, T, 5, 3)
+    rows, delays, draws = scenario(data, T, 5, 3)
     assert np.array_equal(theory.delays_of(result, 0), delays)
     learner = dt.LEARNERS[name](data.n_classes, data.n_features, seed=0)
     expected = losses_by_hand(learner, data, rows, delays, draws)
@@ -70,7 +70,7 @@ def test_regret_is_what_was_lost_more():
     data, T = small(noise=5), 200
     result = dt.simulate("delaytron", data, delay=5, rounds=T, runs=2, seed=3, gamma=0.2, regret=True)
     W = np.random.default_rng(1).normal(size=(data.n_classes, data.n_features))
-    rows, _, _ = world(data, T, 5, 3)
+    rows, _, _ = scenario(data, T, 5, 3)
     theirs = np.cumsum([hinge(W, data.X[i], data.y[i]) for i in rows])[result.rounds - 1]
     lost = theory.regret(result, data, W)
     np.testing.assert_allclose(lost.hinge[0], result.losses[0, :, 0] - theirs)

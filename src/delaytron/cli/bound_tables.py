@@ -17,9 +17,9 @@ from delaytron.cli import tables
 from delaytron.errors import InvalidInput
 from delaytron.formats import compact, versions
 from delaytron.simulation.results import Mean
-from delaytron.theory.statements import GATED, GREEDY, HINGE, PLAYED, Row
+from delaytron.theory.statements import GATED, GREEDY, HINGE, PLAYED, BoundRow
 from delaytron.theory.study import Measured, Study
-from delaytron.theory.trials import Terms
+from delaytron.theory.trials import TrialTerms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,44 +47,45 @@ ORDER = ("delaytron", "hinge_delaytron", "adaptive_delaytron")
 class Promises:
     """All bounds for one problem."""
 
-    terms: Terms
-    words: Mapping[str, Any]
-    rows: Sequence[Row]
+    terms: TrialTerms
+    arguments: Mapping[str, Any]
+    rows: Sequence[BoundRow]
 
     @cached_property
     def document(self) -> dict[str, Any]:
         """All numbers as plain values."""
         told = {"delay": repr(self.terms.delay), "seed": self.terms.seed}
-        return {**self.words, **told, "bounds": self._lines(), "versions": versions()}
+        return {**self.arguments, **told, "bounds": self._lines(), "versions": versions()}
 
     def _lines(self) -> list[dict[str, Any]]:
-        names = ("name", "source", "learner", "loss", "holds")
+        names = ("name", "source", "learner", "loss", "valid_for")
         told = [{name: getattr(row.statement, name) for name in names} for row in self.rows]
         return [
-            {**one, "bound": row.bound, "eta": row.eta, "idle": row.idle}
+            {**one, "bound": row.bound, "eta": row.eta, "vacuous": row.vacuous}
             for one, row in zip(told, self.rows, strict=True)
         ]
 
     @property
     def shown(self) -> RenderableType:
         """What the screen shows."""
-        words = self.words
-        sizes = f"T = {words['n_rounds']:,}, K = {words['n_classes']}, gamma = {words['gamma']:g}"
-        weights = f"R = {words['radius']:g}, ||W|| = {words['norm']:g}, hinge losses of W {words['comparator_loss']:g}"
-        delays = f"{self.terms.delay!r}, seed {self.terms.seed}: {_waiting(words)}"
+        arguments = self.arguments
+        sizes = f"T = {arguments['n_rounds']:,}, K = {arguments['n_classes']}, gamma = {arguments['gamma']:g}"
+        loss = f"hinge losses of W {arguments['comparator_loss']:g}"
+        weights = f"R = {arguments['radius']:g}, ||W|| = {arguments['norm']:g}, {loss}"
+        delays = f"{self.terms.delay!r}, seed {self.terms.seed}: {_waiting(arguments)}"
         return Group(Text(f"{sizes}, {weights}\n{delays}\n"), self._table())
 
     def _table(self) -> Table:
-        notes = [LOSSES, IDLE * any(row.idle for row in self.rows), STATED, WITH_L]
+        notes = [LOSSES, IDLE * any(row.vacuous for row in self.rows), STATED, WITH_L]
         table = _new_table(["loss"], ["bound", "eta"], notes)
         table.add_column("holds for", overflow="fold")
         for source, rows in groupby(self.rows, lambda row: row.statement.source):
             _begin_section(table, source)
             for row in rows:
                 one = row.statement
-                numbers = [_number(row.bound) + ("*" if row.idle else " "), _step(row.eta)]
-                holds = f"{one.learner}: {one.holds}" if one.learner else one.holds
-                table.add_row(one.name, SHORT[one.loss], *numbers, escape(holds))
+                numbers = [_number(row.bound) + ("*" if row.vacuous else " "), _step(row.eta)]
+                valid_for = f"{one.learner}: {one.valid_for}" if one.learner else one.valid_for
+                table.add_row(one.name, SHORT[one.loss], *numbers, escape(valid_for))
         return table
 
     def to_table(self) -> "pa.Table":
@@ -94,7 +95,7 @@ class Promises:
         return pa.Table.from_pylist(self._lines())
 
     def plot(self, path: str | Path) -> None:
-        """Refuse: nothing was measured."""
+        """Raise: nothing was measured."""
         raise InvalidInput(f"cannot draw {path}: a picture needs --data or --results")
 
 
@@ -129,10 +130,10 @@ class Studies:
 
 def _study_parts(study: Study) -> Iterator[RenderableType]:
     trial, terms = study.trial, study.trial.terms
-    words = trial.words(trial.comparators[0])
-    rows = f"{trial.data.name}: {trial.data.n_rows:,} rows, K = {trial.data.n_classes}, R = {words['radius']:.4g}"
+    arguments = trial.arguments(trial.comparators[0])
+    rows = f"{trial.data.name}: {trial.data.n_rows:,} rows, K = {trial.data.n_classes}, R = {arguments['radius']:.4g}"
     runs = f"{terms.runs} run{'s' * (terms.runs > 1)} of {terms.rounds:,} rounds, gamma = {terms.gamma:g}"
-    yield Text(f"{rows}; {runs}\n{terms.delay!r}, seed {terms.seed}: {_waiting(words)}\n")
+    yield Text(f"{rows}; {runs}\n{terms.delay!r}, seed {terms.seed}: {_waiting(arguments)}\n")
     used = {one.comparator.name: one.comparator for one in study.measured}
     yield _study_table(study, list(used))
     for letter, comparator in zip(LETTERS, used.values(), strict=False):
@@ -142,24 +143,24 @@ def _study_parts(study: Study) -> Iterator[RenderableType]:
 
 def _study_table(study: Study, names: Sequence[str]) -> Table:
     rounds = study.trial.terms.rounds
-    idle = any(one.idle(rounds) for one in study.measured)
+    vacuous = any(one.vacuous(rounds) for one in study.measured)
     needs_l = study.trial.terms.loss_bound is None
     table = _new_table(
         ["loss"],
         ["bound", "measured ± 95 %", "share", "W", "eta"],
-        [LOSSES, IDLE * idle, STATED_HINGE, SOURCES, WITH_L * needs_l],
+        [LOSSES, IDLE * vacuous, STATED_HINGE, SOURCES, WITH_L * needs_l],
     )
     for learner in ORDER:
         _begin_section(table, learner)
         for one in study.measured:
             if one.statement.learner == learner:
-                _add_rows(table, one, one.idle(rounds), LETTERS[names.index(one.comparator.name)])
+                _add_rows(table, one, one.vacuous(rounds), LETTERS[names.index(one.comparator.name)])
     return table
 
 
-def _add_rows(table: Table, one: Measured, idle: bool, letter: str) -> None:
+def _add_rows(table: Table, one: Measured, vacuous: bool, letter: str) -> None:
     bound = float(one.bound[-1])
-    first = [one.statement.name, SHORT[one.statement.loss], _number(bound) + ("*" if idle else " ")]
+    first = [one.statement.name, SHORT[one.statement.loss], _number(bound) + ("*" if vacuous else " ")]
     table.add_row(*first, *_against(one.at_end, bound), letter, _step(one.eta))
     if one.stated_at_end is not None and one.statement.name.startswith("Theorem"):  # corollaries only repeat it
         table.add_row("", "hinge†", "", *_against(one.stated_at_end, bound), style="bold" if one.fails else None)
@@ -186,9 +187,9 @@ def _new_table(texts: Sequence[str], numbers: Sequence[str], notes: Sequence[str
     return table
 
 
-def _waiting(words: Mapping[str, Any]) -> str:
-    mean, most = words["outstanding"] / words["n_rounds"], words["max_outstanding"]
-    return f"{words['missing']:,.0f} never answered; {mean:,.4g} wait on average, {most:,.0f} at most"
+def _waiting(arguments: Mapping[str, Any]) -> str:
+    mean, most = arguments["outstanding"] / arguments["n_rounds"], arguments["max_outstanding"]
+    return f"{arguments['missing']:,.0f} never answered; {mean:,.4g} wait on average, {most:,.0f} at most"
 
 
 def _number(value: float | None) -> str:

@@ -20,7 +20,7 @@ from delaytron.learners.options import COMMON, own_parameters
 from delaytron.theory import measure
 from delaytron.theory.statements import table
 from delaytron.theory.study import Study, play
-from delaytron.theory.trials import Terms, Trial, prepare
+from delaytron.theory.trials import Trial, TrialTerms, prepare
 
 EXAMPLES = """
 Examples
@@ -131,20 +131,20 @@ def _refuse(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
             raise InvalidInput(f"--{name.replace('_', '-').replace('n-samples', 'samples')} {why}")
 
 
-def _terms(given: Mapping[str, Any]) -> Terms:
-    words = {item.name: given[item.name] for item in fields(Terms) if item.name in given}
+def _terms(given: Mapping[str, Any]) -> TrialTerms:
+    arguments = {item.name: given[item.name] for item in fields(TrialTerms) if item.name in given}
     if "missing" in given:
-        words["delay"] = f"{given.get('delay', Terms.delay)}+missing:{given['missing']}"
-    return Terms(**words)
+        arguments["delay"] = f"{given.get('delay', TrialTerms.delay)}+missing:{given['missing']}"
+    return TrialTerms(**arguments)
 
 
 def _promise(given: Mapping[str, Any]) -> Promises:
     """Return the bounds for the delays of one run."""
     terms = _terms(given).checked()
-    words = {"n_classes": given.get("classes", 10), "gamma": terms.gamma, "eta": terms.eta}
-    words |= {"radius": given.get("radius", 1.0), "norm": given.get("norm", 1.0), "loss_bound": terms.loss_bound}
-    words |= {"comparator_loss": given.get("comparator_loss", 0.0), **measure(terms.delays())._asdict()}
-    return Promises(terms, words, table(words))
+    arguments = {"n_classes": given.get("classes", 10), "gamma": terms.gamma, "eta": terms.eta}
+    arguments |= {"radius": given.get("radius", 1.0), "norm": given.get("norm", 1.0), "loss_bound": terms.loss_bound}
+    arguments |= {"comparator_loss": given.get("comparator_loss", 0.0), **measure(terms.delays())._asdict()}
+    return Promises(terms, arguments, table(arguments))
 
 
 def _measure(name: str | None, results: Path | None, given: Mapping[str, Any], loading: dict[str, Any]) -> Studies:
@@ -175,7 +175,7 @@ class _Line(NamedTuple):
     sampling: str
     final_errors: list[float]
 
-    def terms(self, asked: Terms, delay: str | None) -> Terms:
+    def terms(self, asked: TrialTerms, delay: str | None) -> TrialTerms:
         """Return the terms of these runs; a delay that is given is theirs."""
         other = self.parameters.keys() & COMMON.keys()
         if other:
@@ -185,7 +185,7 @@ class _Line(NamedTuple):
         return replace(asked, delay=_model(self.delay) if delay is None else delay, **own, **same)
 
     def check_same(self, study: Study) -> None:
-        """Refuse runs that are not those recorded."""
+        """Raise if runs are not those recorded."""
         result = study.results["delaytron"][0]  # of Theorem 1, with the step given
         if result.final_error.tolist() != self.final_errors:
             told = f"error {result.final_error.mean():.6f}, but {np.mean(self.final_errors):.6f} in the results"

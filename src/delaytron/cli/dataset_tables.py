@@ -16,7 +16,7 @@ from delaytron.datasets.plots import largest_classes
 BAR = 30  # letters of the longest bar
 EIGHTHS = " ▏▎▍▌▋▊▉"
 HALVES = " ▄▀█"  # of a letter: neither, the lower, the upper, both
-FEW = 4  # names at either end of many
+NAMES_AT_EACH_END = 4  # names at either end of many
 CAPTION = """here: yes, cached; or else what it takes to have it, download or build
 part: all, train, test; features: cnn, pixels"""
 
@@ -82,7 +82,11 @@ def _facts(document: Row) -> Iterator[tuple[str, str]]:
 
 
 def _gist(names: Sequence[str]) -> str:
-    shown = names if len(names) <= 3 * FEW else [*names[:FEW], "...", *names[-FEW:]]
+    shown = (
+        names
+        if len(names) <= 3 * NAMES_AT_EACH_END
+        else [*names[:NAMES_AT_EACH_END], "...", *names[-NAMES_AT_EACH_END:]]
+    )
     return " | ".join(shown)
 
 
@@ -112,7 +116,7 @@ def bar(share: float) -> str:
 
 
 def _sheet(data: Dataset, image: tuple[int, int]) -> Iterator[str]:
-    """Go through lines that show the first image of every class, as many beside each other as fit."""
+    """Iterate over lines that show the first image of every class, as many beside each other as fit."""
     firsts = [data.X[int(np.argmax(data.y == k))] for k in range(data.n_classes) if (data.y == k).any()]
     sketches = [sketch(np.asarray(row).reshape(image)) for row in firsts]
     fit = max(1, (Console().width + 2) // (image[1] + 2))

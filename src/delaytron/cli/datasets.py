@@ -15,7 +15,7 @@ from delaytron.cli.outputs import show as show_document
 from delaytron.cli.tables import Row
 from delaytron.datasets.cards import Card
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
-from delaytron.datasets.downloads import cache_folder, whereabouts
+from delaytron.datasets.downloads import availability, cache_folder
 from delaytron.datasets.plots import plot_dataset
 
 EXAMPLES = """
@@ -69,7 +69,7 @@ def _row(name: str, card: Card) -> Row:
         "classes": len(card.class_names),
         "nonzeros": card.nonzeros,
         "sparse": card.sparse,
-        "here": whereabouts(card),
+        "here": availability(card),
         "source": card.source,
         "licence": card.licence,
         "options": {parameter.name: parameter.default for parameter in parameters},
@@ -111,7 +111,7 @@ def _document(data: datasets.Dataset, card: Card | None) -> Row:
         "classes": data.n_classes,
         "nonzeros": int(np.count_nonzero(X.data if data.sparse else X)) / (data.n_rows * data.n_features),
         "sparse": data.sparse,
-        "here": whereabouts(card) if card else "yes",
+        "here": availability(card) if card else "yes",
         "majority_error": float(1 - counts.max() / data.n_rows),
         "class_counts": dict(zip(data.class_names, counts.tolist(), strict=True)),
         "feature_names": data.feature_names,

@@ -96,7 +96,7 @@ def delays_document(summary: DelaySummary) -> dict[str, Any]:
 
 
 def delay_lines(summary: DelaySummary) -> Iterator[RenderableType]:
-    """Go through what the screen shows of a summary."""
+    """Iterate over what the screen shows of a summary."""
     late = f", {summary.late:.1%} only after the last" if summary.late else ""
     yield Text(f"{summary.name}: {summary.n_rounds:,} rounds, {summary.never:.1%} never answered{late}\n")
     if summary.mean is not None:

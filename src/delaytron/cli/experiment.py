@@ -101,13 +101,13 @@ def _play(
     theory: bool = False,
 ) -> None:
     from delaytron.experiments.execute import Watch, execute  # noqa: PLC0415
-    from delaytron.experiments.report import conclude  # noqa: PLC0415 - other commands need none of it
+    from delaytron.experiments.report import write_report  # noqa: PLC0415 - other commands need none of it
     from delaytron.experiments.selection import missing_rounds, outcomes  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
     from delaytron.experiments.workers import Workers  # noqa: PLC0415
 
     crew = Workers(*workers).checked
-    lines, store = spec.lines(), Store(output)
+    lines, store = spec.conditions(), Store(output)
     replace_file(output / "spec.toml", content)
     with telling_bar(sum(missing_rounds(line, store) for line in lines), "rounds", "compiling") as told:
         try:
@@ -117,7 +117,7 @@ def _play(
             raise
     found = outcomes(lines, store)
     with busy("writing the report"):
-        report = conclude(spec, found, store, output, theory)
+        report = write_report(spec, found, store, output, theory)
     show([_row(one) for one in found], _summary(found, report), json)
     typer.echo(f"wrote {output / 'report.html'}, report.md, results.csv and figures", err=json)
 
@@ -141,9 +141,9 @@ def _short_table(report: "Report") -> Table:
 
 def _row(outcome: "Outcome") -> Row:
     return {
-        "data": outcome.line.data,
-        "learner": outcome.line.title,
-        "delay": outcome.line.delay,
+        "data": outcome.condition.data,
+        "learner": outcome.condition.title,
+        "delay": outcome.condition.delay,
         "parameters": outcome.run.parameters,
         "rounds": outcome.run.rounds,
         "runs": outcome.run.runs,

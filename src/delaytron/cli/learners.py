@@ -27,7 +27,7 @@ def learner_rows() -> list[Row]:
             "name": name,
             "class": cls.__name__,
             "parameters": own_parameters(cls),
-            "hears": cls.hears,
+            "feedback_type": cls.feedback_type,
             "description": _summary(cls),
         }
         for name, cls in LEARNERS.items()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from delaytron import delays
-from delaytron.checks import whole
+from delaytron.checks import check_integer
 from delaytron.datasets.files import READERS
 from delaytron.errors import InvalidInput
 
@@ -48,8 +48,8 @@ OnExpiry = Annotated[str, typer.Option(help="What no answer in time means: drop 
 
 
 def check_threads(threads: int | None) -> int | None:
-    """Refuse a number of threads that there cannot be."""
-    return None if threads is None else whole("threads", threads, at_least=1)
+    """Raise if there cannot be so many threads."""
+    return None if threads is None else check_integer("threads", threads, at_least=1)
 
 
 def load_options(samples: int | None, categorical: Sequence[str], **others: Any) -> dict[str, Any]:

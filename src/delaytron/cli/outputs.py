@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PICTURES = (".png", ".pdf", ".svg")
 
 
-class Outcome(Protocol):
+class Writable(Protocol):
     """Something that can be written as lines and drawn."""
 
     def to_table(self) -> "pa.Table":
@@ -55,7 +55,7 @@ def targets(plot: Path | None, csv: Path | None, output: Path | None, names: tup
 
 
 def check_target(path: Path, picture: bool) -> None:
-    """Refuse, before any work is done, a file that could not be written after it."""
+    """Raise if a file could not be written, before any work is done."""
     if picture and path.suffix.lower() not in PICTURES:
         raise InvalidInput(f"a picture must end in {', '.join(PICTURES)}; got {str(path)!r}")
     if not path.parent.is_dir():
@@ -64,7 +64,7 @@ def check_target(path: Path, picture: bool) -> None:
         raise InvalidInput(f"cannot write {str(path)!r}: {'it is a folder' if path.is_dir() else 'no permission'}")
 
 
-def write(files: Sequence[tuple[str, Path]], outcome: Outcome, document: Any, json: bool) -> None:
+def write(files: Sequence[tuple[str, Path]], outcome: Writable, document: Any, json: bool) -> None:
     """Write the files, and say so where it does not disturb the JSON document."""
     for kind, path in files:
         if kind == "picture":

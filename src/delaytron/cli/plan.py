@@ -113,7 +113,7 @@ def _load(data: str | None, seed: int, loading: dict[str, Any]) -> dict[str, Any
 
 
 def plan_lines(plan: Plan) -> Iterator[RenderableType]:
-    """Go through what the screen shows of a plan."""
+    """Iterate over what the screen shows of a plan."""
     yield Text(f"{plan.n_classes} classes, {plan.rounds:,} rounds, delay {plan.delay}, target {plan.target:g}")
     yield Text(f"{_data(plan)}\n")
     yield from map(Text, summary(plan))
@@ -122,9 +122,9 @@ def plan_lines(plan: Plan) -> Iterator[RenderableType]:
 
 
 def _data(plan: Plan) -> str:
-    data = plan.stage.data
+    data = plan.setup.data
     if plan.best is None:
-        shown = "" if plan.stage.terms.rounds > data.n_rows else ", as they stand in every run"
+        shown = "" if plan.setup.terms.rounds > data.n_rows else ", in file order in every run"
         return f"data: {data.name}, {data.n_rows:,} rows{shown}"
     return f"data: made up, {data.n_features} features, best linear rule {plan.best:.3g} wrong; or give --data"
 
@@ -145,7 +145,7 @@ def _answer_table(plan: Plan) -> Table:
 
 def _caption(plan: Plan) -> str:
     """Say what the kinds mean, in lines that are no longer than the table is wide."""
-    terms = plan.stage.terms
+    terms = plan.setup.terms
     runs = "a single run" if terms.runs == 1 else f"mean ± 95 % of {terms.runs} runs"
     lines = [
         "error: wrong decisions so far of all so far, exploring included",

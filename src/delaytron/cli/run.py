@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from delaytron import datasets, delays
-from delaytron.checks import choice
+from delaytron.checks import check_choice
 from delaytron.cli import options, tables
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
@@ -109,7 +109,7 @@ class _Job:
     grid: dict[str, Any]
 
     def check(self, data: Data) -> None:
-        """Refuse bad values before anything is played."""
+        """Raise if a value is bad, before anything is played."""
         delays.parse(self.delay)
         for values in product(*self.grid.values()):
             cls: Any = LEARNERS[self.learner]
@@ -127,14 +127,14 @@ def _life(noise: str | None, expire_after: list[int], on_expiry: str) -> dict[st
 
 
 def _plan(
-    names: Sequence[str], delay_texts: Sequence[str], parameters: Mapping[str, Any], life: dict[str, Any]
+    names: Sequence[str], delay_texts: Sequence[str], parameters: Mapping[str, Any], feedback_model: dict[str, Any]
 ) -> list[_Job]:
     takes = {name: list(own_parameters(learner_class(name))) for name in names}
     taken = dict.fromkeys(chain(["gamma"], *takes.values()))  # gamma has a default, so it is always given
     for parameter in parameters:
-        choice(f"a parameter of {', '.join(takes)}", parameter, taken)
+        check_choice(f"a parameter of {', '.join(takes)}", parameter, taken)
     return [
-        _Job(name, delay, {p: values for p, values in parameters.items() if p in own} | life)
+        _Job(name, delay, {p: values for p, values in parameters.items() if p in own} | feedback_model)
         for name, own in takes.items()
         for delay in options.split_delays(delay_texts)
     ]
@@ -144,7 +144,7 @@ def _usual_rounds(data: Data) -> int:
     return data.n_rows if isinstance(data, datasets.FileStream) else 100_000
 
 
-def _play(jobs: Sequence[_Job], data: Data, shared: dict[str, Any]) -> tables.Report:
+def _play(jobs: Sequence[_Job], data: Data, shared: dict[str, Any]) -> tables.RunReport:
     for job in jobs:
         job.check(data)
     played = []
@@ -154,5 +154,5 @@ def _play(jobs: Sequence[_Job], data: Data, shared: dict[str, Any]) -> tables.Re
             simulate(job.learner, data, rounds=1, **job.grid)  # compiles, so that the clock below sees no compiler
             start = perf_counter()
             result = simulate(job.learner, data, delay=job.delay, progress=advance, **shared, **job.grid)
-            played.append(tables.Played(result, job.delay, perf_counter() - start))
-    return tables.Report(played, shared["seed"], shared["sampling"])
+            played.append(tables.TimedResult(result, job.delay, perf_counter() - start))
+    return tables.RunReport(played, shared["seed"], shared["sampling"])

@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Played:
+class TimedResult:
     """One simulation, the delay as the user wrote it, and the time it took."""
 
     result: Result
@@ -34,10 +34,10 @@ class Played:
 
 
 @dataclass(frozen=True)
-class Report:
+class RunReport:
     """The simulations of one command, with what they share."""
 
-    played: Sequence[Played]
+    played: Sequence[TimedResult]
     seed: int
     sampling: str
 
@@ -62,7 +62,7 @@ class Report:
         plot_curves([played.result for played in self.played], path)
 
 
-def _rows(played: Played) -> Iterator[Row]:
+def _rows(played: TimedResult) -> Iterator[Row]:
     result = played.result
     best = result.best().parameters[0]
     for setting, part in result.groups():
@@ -81,7 +81,7 @@ def _rows(played: Played) -> Iterator[Row]:
         }
 
 
-def results_table(report: Report) -> Table:
+def results_table(report: RunReport) -> Table:
     """Return the table of errors, a line per learner, delay and setting."""
     names = list(dict.fromkeys(name for row in report.rows for name in row["parameters"]))
     compared = any(not row["best"] for row in report.rows)

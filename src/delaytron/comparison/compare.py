@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.checks import distinct
+from delaytron.checks import check_distinct
 from delaytron.comparison.results import Comparison, Entry
 from delaytron.comparison.tuning import Terms
 from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
-from delaytron.learners.feedback import read_life
+from delaytron.learners.feedback import read_feedback_model
 from delaytron.learners.options import COMMON
 from delaytron.learners.rule import same_label
 from delaytron.rng import stream
@@ -78,8 +78,8 @@ def compare(
 
 def read_feedback(noise: Any, expire_after: Any, on_expiry: Any) -> dict[str, Any]:
     """Check what the feedback is like; return it as parameters of every learner, without what is usual."""
-    life = read_life(noise, expire_after, on_expiry)
-    rates = None if noise is None else (life.rho0, life.rho1)
+    feedback_model = read_feedback_model(noise, expire_after, on_expiry)
+    rates = None if noise is None else (feedback_model.rho0, feedback_model.rho1)
     given = {"noise": rates, "expire_after": expire_after, "on_expiry": on_expiry}
     return {name: value for name, value in given.items() if value != COMMON[name]}
 
@@ -152,9 +152,9 @@ class Contest:
 
 def remark(cls: type[Learner]) -> str:
     """Return why the errors of a learner mean something else than those of most others; "" if they do not."""
-    if cls.hears == "label":
+    if cls.feedback_type == "label":
         return "is told the true label, not only right or wrong"
-    if cls.rule.covers is not same_label:
+    if cls.rule.is_correct is not same_label:
         return "plays sets of labels: wrong is a set without the true one"
     return "" if cls.sees_context else "does not look at the example"
 
@@ -172,7 +172,7 @@ def _ordered(delays: Iterable[Any], terms: Terms) -> dict[str, Delay]:
 
 
 def _unequal(what: str, named: list[tuple[str, Any]]) -> dict[str, Any]:
-    distinct(what, [name for name, _ in named])
+    check_distinct(what, [name for name, _ in named])
     return dict(named)
 
 
@@ -190,7 +190,7 @@ def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: dict[
 
 
 def _distinct(cls: Any, data: Dataset, grid: Settings, order: list[int], problems: dict[int, str]) -> Iterator[int]:
-    """Go through the settings that can play and are not the same learner as one before; note why others cannot."""
+    """Iterate over the settings that can play and are not the same learner as one before; note why others cannot."""
     seen = set()
     for place in order:
         try:

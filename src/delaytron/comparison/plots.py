@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.plotting import look_of, name_errors, save_picture
+from delaytron.plotting import look_of, name_errors, save_figure
 from delaytron.simulation.results import mean_of
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def plot_comparison(comparison: "Comparison", path: str | Path) -> None:
         aside = min(0.03, 0.24 / len(known)) * (known.index(name) - (len(known) - 1) / 2)
         ends = _draw_entries(panel, entries, aside, low, look)
         _draw_name(panel, comparison.marked(name), ends, height, look)
-    _dress_comparison(panel, comparison, low, high)
+    _style_comparison(panel, comparison, low, high)
     notes = [f"{mark} {remark}" for remark, mark in marks.items()]
     figure.supxlabel("\n".join(notes), fontsize=8, x=0.02, ha="left", linespacing=1.4)
-    save_picture(figure, path)
+    save_figure(figure, path)
 
 
 def spread(wanted: Sequence[float], gap: float) -> list[float]:
@@ -91,7 +91,7 @@ def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, 
     panel.text(1.065, height, name, transform=panel.transAxes, va="center", fontsize=9)
 
 
-def _dress_comparison(panel: Any, comparison: "Comparison", low: float, high: float) -> None:
+def _style_comparison(panel: Any, comparison: "Comparison", low: float, high: float) -> None:
     panel.set(yscale="log", ylim=(low, high), xlim=(-0.2, len(comparison.delays) - 0.8))
     name_errors(panel)
     panel.set_xticks(range(len(comparison.delays)), [fill(d.replace("+", " +"), 20) for d in comparison.delays])

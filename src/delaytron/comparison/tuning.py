@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from delaytron.checks import whole
+from delaytron.checks import check_integer
 from delaytron.datasets import Dataset, is_drawn, load
 
-APART = 1_000_003  # between the seed of the reported runs and that of the tuning
+TUNING_SEED_OFFSET = 1_000_003  # between the seed of the reported runs and that of the tuning
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class Terms:
 
     def __post_init__(self) -> None:
         for name in ("rounds", "runs", "tuning_runs", "budget"):
-            whole(name, getattr(self, name), at_least=1)
-        whole("seed", self.seed, at_least=0)
+            check_integer(name, getattr(self, name), at_least=1)
+        check_integer("seed", self.seed, at_least=0)
 
     @property
     def tuning_seed(self) -> int:
         """The seed of the rows, delays and draws with which parameters are chosen."""
-        return self.seed + APART
+        return self.seed + TUNING_SEED_OFFSET
 
 
 def load_for_tuning(name: str, seed: int, **options: Any) -> Dataset | None:
@@ -40,4 +40,4 @@ def load_for_tuning(name: str, seed: int, **options: Any) -> Dataset | None:
     """
     if not is_drawn(name):
         return None
-    return load(name, **options, seed=seed + APART)
+    return load(name, **options, seed=seed + TUNING_SEED_OFFSET)

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from delaytron.checks import choice
+from delaytron.checks import check_choice
 from delaytron.datasets.base import Dataset, is_frame
 from delaytron.datasets.bundled import digits
 from delaytron.datasets.convert import as_dataset
@@ -84,5 +84,5 @@ def _maker(source: Any) -> tuple[str, Callable[..., Dataset]]:
     place = str(source) if isinstance(source, Path) else source
     if isinstance(place, str) and place not in DATASETS and Path(place).expanduser().exists():
         return f"file {place}", partial(load_file, place)
-    name = choice("data set", place, [*DATASETS, FILE])
+    name = check_choice("data set", place, [*DATASETS, FILE])
     return f"data set {name}", DATASETS[name]

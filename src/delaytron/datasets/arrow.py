@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delaytron.datasets.base import Block
-from delaytron.datasets.columns import Plan, Source, plan_columns, table_source
+from delaytron.datasets.columns import Encoder, Source, plan_columns, table_source
 from delaytron.datasets.headers import Column, Columns, check_header, find_label
 from delaytron.errors import InvalidInput
 
@@ -46,11 +46,11 @@ def read_features(frame: Any) -> Block:
     return _only(plan_columns(_frame_source(frame), None))
 
 
-def _plan(source: Source, label: Column | None, categorical: Columns) -> Plan:
+def _plan(source: Source, label: Column | None, categorical: Columns) -> Encoder:
     return plan_columns(source, find_label(source.name, list(source.types), label), categorical)
 
 
-def _only(plan: Plan) -> Block:
+def _only(plan: Encoder) -> Block:
     (block,) = plan.blocks()
     return block
 

@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A matrix of examples with a class number for each row; wrong ones cannot be made.
+    """A matrix of examples with a class number for each row, validated on construction.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def _check_classes(y: NDArray[np.int64], n_rows: int, n_classes: int) -> NDArray
     if n_classes < 2:
         raise InvalidInput(f"y must name at least two classes, got {n_classes}")
     if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= n_classes:
-        raise InvalidInput(f"y must hold whole class numbers from 0 to {n_classes - 1}")
+        raise InvalidInput(f"y must hold integer class numbers from 0 to {n_classes - 1}")
     own = np.array(y, dtype=np.int64)
     own.setflags(write=False)  # the compiled loop trusts the class numbers
     return own
@@ -148,7 +148,7 @@ def encode_present(labels: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, 
 
 
 def class_name(value: Any) -> str:
-    """Return a label as text; a whole number has no decimal point."""
+    """Return a label as text; an integer has no decimal point."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

@@ -32,7 +32,7 @@ def number_in(text: str) -> float | None:
     (17, -2500.0, None, None)
     """
     for kind in (int, float):
-        with suppress(ValueError, OverflowError):  # the latter of a whole number that is too large
+        with suppress(ValueError, OverflowError):  # the latter of an integer that is too large
             value = kind(text)
             return value if isfinite(value) and "_" not in text else None
     return None

@@ -73,7 +73,7 @@ class Encoding:
         return values
 
 
-class Plan(NamedTuple):
+class Encoder(NamedTuple):
     """How the rows of a table become numbers."""
 
     source: Source
@@ -92,7 +92,7 @@ class Plan(NamedTuple):
         return width >= len(self.features) * (2 if width > WIDE else 10)
 
     def blocks(self, n_bytes: int | None = None) -> Iterator[Block]:
-        """Go through the rows, all at once or with about so many bytes of X at a time."""
+        """Iterate over the rows, all at once or with about so many bytes of X at a time."""
         names, first = self.feature_names, 0
         width = len(self.features if self.sparse else names)
         wanted = [encoding.name for encoding in (*self.features, self.label) if encoding is not None]
@@ -115,7 +115,7 @@ class Plan(NamedTuple):
         return np.empty(0) if self.label is None else self.label.encode(table, self.source, first)
 
 
-def plan_columns(source: Source, label: str | None, categorical: Columns = ()) -> Plan:
+def plan_columns(source: Source, label: str | None, categorical: Columns = ()) -> Encoder:
     """Find out what every column of a table becomes; only those that are not plain numbers are read for it."""
     asked = find_columns(source.name, list(source.types), categorical, "categorical")
     one_hot = {name: _is_one_hot(source, name, name in asked or name == label) for name in source.types}
@@ -123,7 +123,7 @@ def plan_columns(source: Source, label: str | None, categorical: Columns = ()) -
     features = [_encoding(source, name, known, texts.get(name)) for name, known in one_hot.items() if name != label]
     if not features:
         raise InvalidInput(f"{source.name}: there must be at least one column besides the label, got none")
-    plan = Plan(source, tuple(features), None if label is None else _labels(label, texts[label]))
+    plan = Encoder(source, tuple(features), None if label is None else _labels(label, texts[label]))
     check_header(source.name, plan.feature_names)
     return plan
 
@@ -195,7 +195,7 @@ def _encoding(source: Source, name: str, one_hot: bool | None, texts: list[str] 
 def _labels(name: str, texts: list[str]) -> Encoding:
     meant = keys(texts)
     values = np.array(texts if meant is texts else meant, dtype=object if meant is texts else None)
-    exact = values.tolist() == list(meant)  # whole numbers beyond 2^53 beside fractions are not
+    exact = values.tolist() == list(meant)  # integers beyond 2^53 beside fractions are not
     return Encoding(name, (texts, values if exact else np.array(texts, dtype=object)))
 
 

@@ -44,7 +44,7 @@ def find(file: File) -> Path | None:
     return cached if cached.is_file() else None
 
 
-def whereabouts(card: Card) -> str:
+def availability(card: Card) -> str:
     """Return `yes`, `cached`, or what would bring a data set onto this machine: `download` or `build`."""
     found = [find(file) for files in card.files.values() for file in files]
     if None in found:

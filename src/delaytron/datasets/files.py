@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from delaytron.checks import choice
+from delaytron.checks import check_choice
 from delaytron.datasets.arrow import open_parquet, read_feather, read_frame, read_parquet
 from delaytron.datasets.base import Block, Dataset, encode_present
 from delaytron.datasets.delimited import read_delimited
@@ -111,7 +111,7 @@ def file_format(path: Path, asked: str | None = None) -> str:
     if not path.is_file():
         fault = "is a folder" if path.is_dir() else "can be read only once"
         raise InvalidInput(f"{path} {fault}; give a file" if path.exists() else f"there is no file {path}")
-    kind = ENDINGS.get(plain_suffix(path)) if asked is None else choice("format", asked, READERS)
+    kind = ENDINGS.get(plain_suffix(path)) if asked is None else check_choice("format", asked, READERS)
     if kind is None:
         raise InvalidInput(
             f"{path}: the ending must tell what is in the file, one of {', '.join(ENDINGS)}; "
@@ -153,7 +153,7 @@ def _with_classes(block: Block, name: str, source: str) -> Dataset:
 
 
 def check_several(source: str, classes: Classes) -> Classes:
-    """Refuse a file in which there is nothing to choose."""
+    """Raise if there is nothing to choose in a file."""
     if len(classes) < 2:
         raise InvalidInput(f"{source}: there must be at least two classes, got only {str(classes[0])!r}")
     return classes

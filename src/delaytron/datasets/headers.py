@@ -13,7 +13,7 @@ Columns = Column | Iterable[Column]
 
 
 def check_header(place: str, names: Sequence[str]) -> None:
-    """Refuse two columns of the same name: nobody could say which is meant."""
+    """Raise if two columns have the same name: nobody could say which is meant."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InvalidInput(f"{place}: no two columns may have the same name, got {twice[0]!r} more than once")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import choice
+from delaytron.checks import check_choice
 from delaytron.datasets.base import Block, Dataset
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
 from delaytron.datasets.named import assemble
@@ -35,7 +35,7 @@ def fashion_mnist(features: str = "cnn", part: str = "all") -> Dataset:
     part : {"all", "train", "test"}
         See `cifar10`.
     """
-    if choice("features", features, ["cnn", "pixels"]) == "pixels":
+    if check_choice("features", features, ["cnn", "pixels"]) == "pixels":
         return assemble("fashion_mnist", FASHION_PIXELS, _pixels, part)
     return assemble("fashion_mnist", CARDS["fashion_mnist"], _arrays, part)
 

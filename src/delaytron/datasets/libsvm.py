@@ -35,7 +35,7 @@ def read_libsvm(path: Path) -> Block:
 
 
 def libsvm_blocks(path: Path) -> Iterator[Block]:
-    """Go through a file, a few megabytes at a time; each block is as wide as its own largest index."""
+    """Iterate over a file, a few megabytes at a time; each block is as wide as its own largest index."""
     empty = True
     for first, text in blocks_of_lines(path, BLOCK_BYTES):
         if b"#" in text:
@@ -115,7 +115,7 @@ def _numbers(text: bytes) -> Array | None:
 
 
 def _rising(indices: Array, ends: Ints) -> bool:
-    """Whether all indices are whole numbers from 1 on and rise within every row."""
+    """Whether all indices are integers from 1 on and rise within every row."""
     rises = np.ones(indices.size, np.bool_)
     rises[1:] = np.diff(indices) > 0
     rises[ends[:-1][ends[:-1] < indices.size]] = True

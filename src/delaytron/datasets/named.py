@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import choice
+from delaytron.checks import check_choice
 from delaytron.datasets.base import Block, Dataset
 from delaytron.datasets.cards import Card, File
 from delaytron.datasets.downloads import fetch
@@ -24,7 +24,7 @@ UNREADABLE = (*BROKEN, BadZipFile, KeyError, ValueError, UserWarning)
 
 def assemble(name: str, card: Card, read: Reader, part: str = "all") -> Dataset:
     """Return a part of a data set, or all of its parts, one below the other."""
-    parts = card.counts if choice("part", part, ["all", *card.counts]) == "all" else [part]
+    parts = card.counts if check_choice("part", part, ["all", *card.counts]) == "all" else [part]
     blocks = [_obtain(card, each, read) for each in parts]
     y = np.concatenate([block.labels for block in blocks]).astype(np.int64)
     names = blocks[0].feature_names or card.feature_names
@@ -64,7 +64,7 @@ def _plain_errors() -> Iterator[None]:
 
 
 def check(card: Card, part: str, block: Block) -> None:
-    """Refuse rows that are not as the card says."""
+    """Raise if the rows are not as the card says."""
     X, labels, counts = block.X, block.labels, card.counts[part]
     expected = (sum(counts), card.n_features)
     if X.shape != expected or labels.shape != expected[:1]:

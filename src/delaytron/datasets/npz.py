@@ -31,7 +31,7 @@ def read_npz(path: Path, label: str | None = None) -> Block:
 
 
 def _check_pairs(path: Path, arrays: Arrays, label: str) -> None:
-    """Refuse features of one part with labels of another."""
+    """Raise if the features are of one part and the labels of another."""
     matrices, labels = _parts(arrays, "X"), _parts(arrays, label)
     parts = [name.removeprefix("X") for name in matrices], [name.removeprefix(label) for name in labels]
     if matrices and labels and parts[0] != parts[1]:
@@ -51,7 +51,7 @@ def _matrix(path: Path, arrays: Arrays) -> Any:
 
     data, indices, ends, shape = (_array(path, arrays, part) for part in CSR_PARTS)
     if shape.shape != (2,) or shape.dtype.kind not in "iu":
-        raise InvalidInput(f"{path}: shape must be two whole numbers, got {shape.tolist()!r}")
+        raise InvalidInput(f"{path}: shape must be two integers, got {shape.tolist()!r}")
     return csr_array((data, indices, ends), shape=tuple(shape.tolist()))
 
 

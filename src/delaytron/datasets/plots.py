@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from delaytron.datasets.base import Dataset
 from delaytron.datasets.scaling import Scaling
 from delaytron.matrices import as_kind, is_sparse
-from delaytron.plotting import COLOURS, save_picture
+from delaytron.plotting import COLOURS, save_figure
 from delaytron.records import Array, Ints
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def plot_dataset(data: Dataset, path: str | Path, image: tuple[int, int] | None 
         _draw_examples(right, data, classes, image)
     _draw_counts(left, data, classes, COLOURS[0] if image else [colours[k] for k in classes])
     figure.suptitle(f"{data.name}: {data.n_rows:,} rows, {data.n_features:,} features, {data.n_classes} classes")
-    save_picture(figure, path)
+    save_figure(figure, path)
 
 
 def largest_classes(data: Dataset) -> Ints:

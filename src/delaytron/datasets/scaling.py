@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from delaytron.checks import choice, flag
+from delaytron.checks import check_bool, check_choice
 from delaytron.datasets.base import Dataset
 from delaytron.errors import InvalidInput
 from delaytron.records import Array
@@ -40,8 +40,8 @@ class Scaling:
     """
 
     def __init__(self, kind: str | None = None, bias: bool = False) -> None:
-        self.kind = None if kind is None else choice("scale", kind, SCALES)
-        self.bias = flag("bias", bias)
+        self.kind = None if kind is None else check_choice("scale", kind, SCALES)
+        self.bias = check_bool("bias", bias)
         self.count = 0
         self.origin = self.shift = self.spread = np.zeros(0)  # a value; mean minus it; sum of squares about the mean
 

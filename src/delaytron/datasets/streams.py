@@ -54,7 +54,7 @@ class FileStream:
         return len(self.values)
 
     def blocks(self) -> Iterator[tuple["Matrix", Ints]]:
-        """Go through the rows and their class numbers."""
+        """Iterate over the rows and their class numbers."""
         left, width = self.n_rows, self.n_features - self.scaling.bias
         for block in self.read():
             y = np.searchsorted(self.values, block.labels)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import choice, flag, number, whole
+from delaytron.checks import check_bool, check_choice, check_integer, check_number
 from delaytron.datasets.base import Dataset
 from delaytron.datasets.catalogue import CARDS
 from delaytron.errors import InvalidInput
@@ -44,13 +44,13 @@ def synsep(n_samples: int = 100_000, seed: int = 0, normalize: bool = False) -> 
     >>> synsep(1000)
     Dataset('synsep', 1000 rows, 400 features, 9 classes, sparse)
     """
-    if whole("n_samples", n_samples, at_least=1) > LARGEST:
+    if check_integer("n_samples", n_samples, at_least=1) > LARGEST:
         raise InvalidInput(f"n_samples must be at most {LARGEST}, got {n_samples}")
     words = draw_class_words(stream(seed, "synthetic words"))
     y = stream(seed, "synthetic classes").integers(N_CLASSES, size=n_samples)
     X = _documents(words, y, stream(seed, "synthetic documents"))
     scale = 1.0
-    if flag("normalize", normalize):
+    if check_bool("normalize", normalize):
         lengths = np.diff(X.indptr)
         X.data /= np.repeat(np.sqrt(lengths), lengths)
         scale = np.sqrt(LONGEST)  # the longest document has the smallest values
@@ -74,9 +74,9 @@ def synnonsep(
     >>> bool(0.02 < (clean.y != noisy.y).mean() < 0.08)
     True
     """
-    if not 0 <= number("noise", noise) <= 1:
+    if not 0 <= check_number("noise", noise) <= 1:
         raise InvalidInput(f"noise must be in [0, 1], got {noise!r}")
-    choice("flip", flip, ["other", "any"])
+    check_choice("flip", flip, ["other", "any"])
     clean = synsep(n_samples, seed, normalize)
     chance, which = stream(seed, "synthetic noise").random((n_samples, 2)).T
     others = (clean.y + 1 + _floor(which, N_CLASSES - 1)) % N_CLASSES

@@ -80,7 +80,7 @@ def _counts(archive: Path, card: Card) -> dict[str, Any]:
 
 
 def _watched(documents: list[Document], title: str) -> Iterable[Document]:
-    """Go through documents; on a terminal a bar shows how far."""
+    """Iterate over documents; on a terminal a bar shows how far."""
     from rich.console import Console  # noqa: PLC0415 - slow to import
     from rich.progress import track  # noqa: PLC0415
 
@@ -88,7 +88,7 @@ def _watched(documents: list[Document], title: str) -> Iterable[Document]:
 
 
 def _bodies(archive: Path) -> Iterator[Document]:
-    """Go through the messages without their headers."""
+    """Iterate over the messages without their headers."""
     with tarfile.open(archive, "r:gz") as members:
         for member in members:
             file = members.extractfile(member)  # nothing, for a folder

@@ -1,6 +1,6 @@
 """Delay models: how many rounds later the feedback of each round comes.
 
-A delay is a whole number of at least 1. The feedback of round t (t = 1, 2, ...) is there at the start of
+A delay is an integer of at least 1. The feedback of round t (t = 1, 2, ...) is there at the start of
 round t + d_t, before that round's prediction, so d = 1 means "no delay". `NEVER` marks feedback that is lost.
 
 Examples
@@ -24,7 +24,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import number, positive, whole, whole_numbers
+from delaytron.checks import check_integer, check_integers, check_number, check_positive
 from delaytron.delays.traces import Trace, open_trace
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER
@@ -44,13 +44,13 @@ class Delay(Protocol):
 
 
 def _delay(name: str, value: Any) -> int:
-    if whole(name, value, at_least=1) > NEVER:
+    if check_integer(name, value, at_least=1) > NEVER:
         raise InvalidInput(f"{name} must be at most {NEVER}, got {value!r}")
     return int(value)
 
 
 def _within(low: float, high: float, name: str, value: Any) -> float:
-    if not low <= number(name, value) <= high:
+    if not low <= check_number(name, value) <= high:
         allowed = f"at least {low}" if high == np.inf else f"in [{low}, {high}]"
         raise InvalidInput(f"{name} must be {allowed}, got {value!r}")
     return float(value)
@@ -67,10 +67,10 @@ class _Model(ABC):
     def sample(self, n_rounds: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return `n_rounds` delays, each at least 1; the same generator state gives the same delays."""
         with np.errstate(over="ignore"):  # an infinite waiting time is a fair one: it becomes NEVER
-            drawn = self._draw(whole("n_rounds", n_rounds, at_least=0), rng)
+            drawn = self._draw(check_integer("n_rounds", n_rounds, at_least=0), rng)
         if drawn.dtype.kind == "f":
-            whole_numbers = np.clip(np.ceil(drawn), 1.0, float(NEVER)).astype(np.int64)
-            drawn = np.minimum(whole_numbers, NEVER)  # the float nearest to NEVER is above it
+            rounded = np.clip(np.ceil(drawn), 1.0, float(NEVER)).astype(np.int64)
+            drawn = np.minimum(rounded, NEVER)  # the float nearest to NEVER is above it
         return cast(NDArray[np.int64], drawn)
 
     @abstractmethod
@@ -111,7 +111,7 @@ class Geometric(_Model):
 class LogNormal(_Model):
     """A lognormal waiting time, rounded up: half of the delays are at most the median, sigma spreads them."""
 
-    median: float = field(metadata={"check": positive})
+    median: float = field(metadata={"check": check_positive})
     sigma: float = field(metadata={"check": partial(_within, 0, np.inf)})
 
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -122,8 +122,8 @@ class LogNormal(_Model):
 class Pareto(_Model):
     """A heavy tail, rounded up: P(delay > d) = (minimum / d)^alpha for d >= minimum; no mean when alpha <= 1."""
 
-    minimum: float = field(metadata={"check": positive})
-    alpha: float = field(metadata={"check": positive})
+    minimum: float = field(metadata={"check": check_positive})
+    alpha: float = field(metadata={"check": check_positive})
 
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
         return np.multiply(self.minimum, (1.0 - rng.random(n_rounds)) ** (-1.0 / self.alpha))
@@ -138,7 +138,7 @@ class WithMissing(_Model):
 
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
         drawn = self.model.sample(n_rounds, rng)
-        delays = whole_numbers(f"the delays of {self.model!r}", drawn, n_rounds, low=1)
+        delays = check_integers(f"the delays of {self.model!r}", drawn, n_rounds, low=1)
         return np.where(rng.random(n_rounds) < self.rate, NEVER, delays)
 
 
@@ -168,7 +168,7 @@ def parse(text: str) -> Delay:
 
 
 def as_delay(value: Any) -> Delay:
-    """Turn what a user gives into a delay model: a whole number D means Uniform(D), text goes to `parse`.
+    """Turn what a user gives into a delay model: an integer D means Uniform(D), text goes to `parse`.
 
     Examples
     --------
@@ -183,4 +183,4 @@ def as_delay(value: Any) -> Delay:
         return Trace(value)
     if isinstance(value, Delay) and not isinstance(value, type):
         return value
-    raise InvalidInput(f"delay must be a model, a whole number, a 1-D array or {ALLOWED}; got {value!r}")
+    raise InvalidInput(f"delay must be a model, an integer, a 1-D array or {ALLOWED}; got {value!r}")

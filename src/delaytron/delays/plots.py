@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.plotting import COLOURS, DASHES, save_picture
+from delaytron.plotting import COLOURS, DASHES, save_figure
 from delaytron.records import Array
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def plot_delays(summary: "DelaySummary", path: str | Path) -> None:
         panel.legend(fontsize=8, frameon=False)
     late = f", {summary.late:.1%} after the last" if summary.late else ""
     figure.suptitle(f"{summary.name}: {summary.n_rounds:,} rounds, {summary.never:.1%} never answered{late}")
-    save_picture(figure, path)
+    save_figure(figure, path)
 
 
 def _draw_survival(panel: Any, summary: "DelaySummary") -> None:

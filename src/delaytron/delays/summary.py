@@ -88,7 +88,7 @@ class DelaySummary:
 
 
 def summarize(delays: Any, name: str = "delays") -> DelaySummary:
-    """Summarize a trace, or whole numbers that are recorded delays (-1 for never); `name` is for pictures.
+    """Summarize a trace, or integers that are recorded delays (-1 for never); `name` is for pictures.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def summarize(delays: Any, name: str = "delays") -> DelaySummary:
     """
     trace = as_delay(delays)
     if not isinstance(trace, Trace):
-        raise InvalidInput(f"recorded delays must be a trace or whole numbers, got {trace!r}")
+        raise InvalidInput(f"recorded delays must be a trace or integers, got {trace!r}")
     recorded, n_rounds = trace.delays, len(trace.delays)
     comes = recorded < NEVER
     values, counts = np.unique(recorded[comes], return_counts=True)

@@ -194,7 +194,7 @@ def _without(column: "pa.Array", never: float | None) -> "pa.Array":
         marks = MISSING if never is None else (*MISSING, f"{never:g}")
         return compute.if_else(compute.is_in(column, value_set=pa.array(marks, column.type)), None, column)
     if kind == "numbers" and never is not None:
-        mark = int(never) if float(never).is_integer() else never  # a float would not do beside large whole numbers
+        mark = int(never) if float(never).is_integer() else never  # a float would not do beside large integers
         return compute.if_else(compute.equal(column, mark), None, column)
     return column
 

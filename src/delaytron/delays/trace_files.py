@@ -39,7 +39,7 @@ def read_numbers(path: Path, content: bytes) -> tuple[Any, list[int] | None]:
         raise InvalidInput(f"cannot read the trace {str(path)!r}: {problem}") from None
     for line, word in rows:
         if not word.removeprefix("-").isdecimal() or len(word) > 99:
-            raise InvalidInput(f"{path}, line {line}: a trace has one whole number per line, got {word!r}")
+            raise InvalidInput(f"{path}, line {line}: a trace has one integer per line, got {word!r}")
     if not rows:
         raise InvalidInput(f"{path}: there is no delay in this file")
     return [max(-NEVER, min(int(word), NEVER)) for _, word in rows], [line for line, _ in rows]

@@ -1,4 +1,4 @@
-"""Recorded delays: whole numbers, waiting times, or times of events and their outcomes."""
+"""Recorded delays: integers, waiting times, or times of events and their outcomes."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import choice, number, positive, whole
+from delaytron.checks import check_choice, check_integer, check_number, check_positive
 from delaytron.delays.times import Place, Recorded, at_index, delays_after, delays_between
 from delaytron.delays.trace_files import TraceTable, as_table, read_content, read_numbers
 from delaytron.errors import InvalidInput
@@ -20,7 +20,7 @@ from delaytron.records import NEVER, Array, Ints
 class Trace:
     """Recorded delays, used in order and from the start again when they run out; `never` marks lost feedback.
 
-    The source is a sequence of whole numbers, or a file, also with .gz: text with one number per line (`#`
+    The source is a sequence of integers, or a file, also with .gz: text with one number per line (`#`
     comments and one header line are skipped), .npy, or a CSV or TSV table in which one column starts with
     "event" and one with "outcome" (see `from_times`).
 
@@ -45,7 +45,7 @@ class Trace:
     waits: Array | None = field(init=False)
 
     def __post_init__(self, source: Any, never: int) -> None:
-        recorded = _record(source, whole("never", never, at_least=-NEVER))
+        recorded = _record(source, check_integer("never", never, at_least=-NEVER))
         object.__setattr__(self, "delays", recorded.delays)
         object.__setattr__(self, "waits", recorded.waits)
 
@@ -70,7 +70,7 @@ class Trace:
         >>> Trace.from_times(["2024-05-31T10:00", "2024-05-31T10:01"], ["2024-05-31T10:07", ""])
         Trace(2 delays, 50.0% never)
         """
-        return cls(delays_between(event, outcome, number("never", never)))
+        return cls(delays_between(event, outcome, check_number("never", never)))
 
     @classmethod
     def from_waits(cls, waits: Any, rate: float = 1.0, never: float = -1) -> Self:
@@ -81,7 +81,7 @@ class Trace:
         >>> Trace.from_waits([0, 1.2, None, 3], rate=10)
         Trace(4 delays, 25.0% never)
         """
-        return cls(delays_after(waits, positive("rate", rate), number("never", never)))
+        return cls(delays_after(waits, check_positive("rate", rate), check_number("never", never)))
 
     @classmethod
     def from_file(
@@ -106,11 +106,11 @@ class Trace:
             raise InvalidInput(f"{path}, line 1: there must be a header with the columns {', '.join(named)}")
         if wait is None:
             return cls(_between(table, named))
-        return cls(delays_after(table.columns(named)[0], positive("rate", rate), -1, table.place))
+        return cls(delays_after(table.columns(named)[0], check_positive("rate", rate), -1, table.place))
 
     def sample(self, n_rounds: int, rng: np.random.Generator) -> Ints:  # noqa: ARG002
         """Return `n_rounds` delays, as recorded."""
-        return np.resize(self.delays, whole("n_rounds", n_rounds, at_least=0))
+        return np.resize(self.delays, check_integer("n_rounds", n_rounds, at_least=0))
 
     def __repr__(self) -> str:
         return f"Trace({len(self.delays)} delays, {np.mean(self.delays == NEVER):.1%} never)"
@@ -131,13 +131,13 @@ def _record(source: Any, never: int) -> Recorded:
 
 
 def _check(values: Any, never: int, place: Place, file: str = "") -> Ints:
-    """Return whole numbers as delays, with NEVER where `never` stands."""
+    """Return integers as delays, with NEVER where `never` stands."""
     try:
         given = np.asarray(values)
     except ValueError:
         raise InvalidInput("a trace must be a 1-D sequence, got rows of different lengths") from None
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-        raise InvalidInput(f"{file}a trace must be 1-D whole numbers, got shape {given.shape} of {given.dtype}")
+        raise InvalidInput(f"{file}a trace must be 1-D integers, got shape {given.shape} of {given.dtype}")
     given = given.astype(np.uint64 if given.dtype.kind == "u" else np.int64)
     for i in np.flatnonzero((given < 1) & (given != never))[:1]:
         raise InvalidInput(f"{file}{place(i)}: a delay must be at least 1, or {never} for never; got {given[i]}")
@@ -183,7 +183,7 @@ def example(name: str) -> Trace:
 
     The file is looked for in the folder `delays` of the folder that the variable DELAYTRON_DATA names.
     """
-    known = EXAMPLES[choice("example", name, EXAMPLES)]
+    known = EXAMPLES[check_choice("example", name, EXAMPLES)]
     home = os.environ.get("DELAYTRON_DATA")
     folder = Path(home or "DELAYTRON_DATA").expanduser() / "delays"
     if home and (folder / known.file).is_file():

@@ -26,7 +26,9 @@ TRIES = 3  # of a task whose worker died
 ANSWER = 20.0  # seconds to connect; where another service answers, Dask and Ray would try for minutes
 LOOK = 20.0  # seconds after which to look if there still is a cluster
 EMPTY = 300.0  # seconds that a cluster may be without workers, as machines take a while to come up
-DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for the process that stops all others
+IGNORE_SIGINT = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for the process that stops all others
+)
 
 Call = Callable[[], Any]
 
@@ -103,7 +105,7 @@ def dask_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
     with ExitStack() as stack:
         if address is None:
             processes = {"processes": True, "n_workers": number, "threads_per_worker": 1, "memory_limit": 0}
-            apart = {"dashboard_address": "127.0.0.1:0", "preload": DEAF, "silence_logs": logging.ERROR}
+            apart = {"dashboard_address": "127.0.0.1:0", "preload": IGNORE_SIGINT, "silence_logs": logging.ERROR}
             address = str(stack.enter_context(distributed.LocalCluster(**processes, **apart)).scheduler_address)
         connect = partial(distributed.Client, address, timeout=ANSWER, set_as_default=False)
         client = stack.enter_context(_connected("Dask", address, connect))
@@ -153,13 +155,13 @@ def _package(name: str, extra: str) -> Any:
 def _connected(kind: str, address: str, connect: Callable[[], Any]) -> Any:
     try:
         if address != "auto":  # Ray's word for the one on this machine
-            _knock(address)
+            _probe(address)
         return _within(ANSWER, connect)
     except Exception as problem:
         raise InvalidInput(f"there is no {kind} cluster at {address!r}: {_told(problem)}") from None
 
 
-def _knock(address: str) -> None:
+def _probe(address: str) -> None:
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if not (host and port.isdecimal() and int(port) < 2**16):
         raise ValueError("the address must be host:port")

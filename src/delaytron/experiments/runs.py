@@ -16,7 +16,7 @@ from delaytron.simulation.scenarios import CHECKPOINTS
 FORMAT = "delaytron-run-1"  # another one where the same content would give other numbers
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One setting of a learner on one data set at one delay, played several times.
 
     Parameters
@@ -50,7 +50,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
         Examples
         --------
-        >>> run = Run(data={"name": "digits"}, learner="delaytron", parameters={"gamma": 0.5}, delay="10", rounds=1,
+        >>> run = RunSpec(data={"name": "digits"}, learner="delaytron", parameters={"gamma": 0.5}, delay="10", rounds=1,
         ...           runs=1, seed=0, sampling="replacement")
         >>> run.content[:50]
         '{"checkpoints":64,"data":{"name":"digits"},"delay"'
@@ -70,7 +70,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.rounds * self.runs
 
 
-class Line(NamedTuple):
+class Condition(NamedTuple):
     """One learner on one data set at one delay: a run for each of its settings, and one on other seeds to choose by.
 
     Where only the chosen setting is reported, the others are not played with the seed of the reports.
@@ -79,8 +79,8 @@ class Line(NamedTuple):
     data: str
     title: str
     delay: str
-    reported: tuple[Run, ...]
-    tuning: tuple[Run, ...]
+    reported: tuple[RunSpec, ...]
+    tuning: tuple[RunSpec, ...]
     report: str = "all"
 
     @property

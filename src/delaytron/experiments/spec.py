@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from delaytron.checks import choice, distinct, whole
-from delaytron.comparison.tuning import APART
+from delaytron.checks import check_choice, check_distinct, check_integer
+from delaytron.comparison.tuning import TUNING_SEED_OFFSET
 from delaytron.datasets import DATASETS, is_drawn
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
-from delaytron.experiments.runs import Line, Run, delays_digest, file_digest
+from delaytron.experiments.runs import Condition, RunSpec, delays_digest, file_digest
 from delaytron.simulation.scenarios import CHECKPOINTS
 from delaytron.simulation.simulate import grid, learner_class
 
@@ -20,7 +20,7 @@ Table = dict[str, Any]
 OWN = ("name", "title", "delays", "runs", "tuning_runs", "report")  # keys of a learner's table that are no parameters
 REPORTS = ("all", "chosen")
 SMALL = (10, 1)  # classes and features of a learner that is made only to check its parameters
-LEAST = {"rounds": 1, "runs": 1, "tuning_runs": 0, "seed": 0, "checkpoints": 1}
+MINIMUM = {"rounds": 1, "runs": 1, "tuning_runs": 0, "seed": 0, "checkpoints": 1}
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,21 +54,21 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     sampling: str = "replacement"
     checkpoints: int = CHECKPOINTS
 
-    def lines(self) -> list[Line]:
+    def conditions(self) -> list[Condition]:
         """Return every learner on every data set at every delay; refuse what cannot be played."""
-        for name, least in LEAST.items():
-            whole(name, getattr(self, name), at_least=least)
-        choice("sampling", self.sampling, ("replacement", "epochs"))
-        distinct("data", [_name(data) for data in self.data], "name or title")
+        for name, least in MINIMUM.items():
+            check_integer(name, getattr(self, name), at_least=least)
+        check_choice("sampling", self.sampling, ("replacement", "epochs"))
+        check_distinct("data", [_name(data) for data in self.data], "name or title")
         titled = {(_title(entry), entry["name"]) for entry in self.learners}
-        distinct("learners", [title for title, _ in titled], "name or title")
+        check_distinct("learners", [title for title, _ in titled], "name or title")
         for title, _ in titled:
             own = [entry for entry in self.learners if _title(entry) == title]
-            distinct(
+            check_distinct(
                 f"delays of {title}", [str(delay) for entry in own for delay in self._delays(entry)], "name or title"
             )
         return [
-            self._line(data, entry, str(delay))
+            self._condition(data, entry, str(delay))
             for entry in self.learners
             for data in map(_options, self.data)
             for delay in self._delays(entry)
@@ -80,30 +80,30 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise InvalidInput(f"delays of {_title(entry)} must be a list, got {delays!r}")
         return list(delays)
 
-    def _line(self, data: Table, entry: Table, delay: str) -> Line:
+    def _condition(self, data: Table, entry: Table, delay: str) -> Condition:
         own = {name: entry.get(name, getattr(self, name)) for name in ("runs", "tuning_runs", "report")}
         for name in ("runs", "tuning_runs"):
-            whole(name, own[name], at_least=LEAST[name])
+            check_integer(name, own[name], at_least=MINIMUM[name])
         settings = grid(learner_class(entry["name"]), {key: entry[key] for key in entry if key not in OWN})
         _check(learner_class(entry["name"]), settings)
         shared: Table = {"learner": entry["name"], "delay": delay, "recorded": delays_digest(as_delay(delay))}
         shared |= {"rounds": self.rounds, "sampling": self.sampling, "checkpoints": self.checkpoints}
-        reported = tuple(Run(data=data, parameters=s, runs=own["runs"], seed=self.seed, **shared) for s in settings)
-        apart = self.seed + APART
+        reported = tuple(RunSpec(data=data, parameters=s, runs=own["runs"], seed=self.seed, **shared) for s in settings)
+        apart = self.seed + TUNING_SEED_OFFSET
         other: Table = {"data": _drawn_anew(data, apart), "seed": apart, "runs": own["tuning_runs"]}
         chosen_by = settings if own["tuning_runs"] and len(settings) > 1 else []
-        tuning = tuple(Run(parameters=s, **other, **shared) for s in chosen_by)
-        if choice("report", own["report"], REPORTS) == "chosen" and not own["tuning_runs"] and len(settings) > 1:
+        tuning = tuple(RunSpec(parameters=s, **other, **shared) for s in chosen_by)
+        if check_choice("report", own["report"], REPORTS) == "chosen" and not own["tuning_runs"] and len(settings) > 1:
             raise InvalidInput(
                 f"report = 'chosen' needs tuning_runs, which choose among the settings of {_title(entry)}"
             )
-        return Line(data["name"], _title(entry), delay, reported, tuning, own["report"])
+        return Condition(data["name"], _title(entry), delay, reported, tuning, own["report"])
 
     def only(self, names: list[str]) -> "Spec":
         """Return the same with these data sets only; with all if none is named."""
         known = [_name(data) for data in self.data]
         for name in names:
-            choice("a data set of the experiment", name, known)
+            check_choice("a data set of the experiment", name, known)
         return msgspec.structs.replace(self, data=[d for d in self.data if not names or _name(d) in names])
 
     def scaled(self, share: float) -> "Spec":
@@ -141,7 +141,7 @@ def parse_spec(content: bytes) -> Spec:
     Examples
     --------
     >>> spec = parse_spec(b'name="tiny"\ndata=["digits"]\ndelays=[1, 10]\n[[learners]]\nname="banditron"')
-    >>> [(line.data, line.title, line.delay) for line in spec.lines()]
+    >>> [(line.data, line.title, line.delay) for line in spec.conditions()]
     [('digits', 'banditron', '1'), ('digits', 'banditron', '10')]
     """
     try:
@@ -151,7 +151,7 @@ def parse_spec(content: bytes) -> Spec:
 
 
 def _check(cls: Any, settings: list[Table]) -> None:
-    """Refuse parameters that no learner can have, before hours of others are played."""
+    """Raise if no learner can have these parameters, before hours of others are played."""
     for setting in settings:
         cls(*SMALL, seed=0, **setting)
 

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from delaytron.errors import InvalidInput
-from delaytron.experiments.runs import Run
+from delaytron.experiments.runs import RunSpec
 from delaytron.files.atomic import replace_file
 from delaytron.records import Ints
 from delaytron.simulation.results import Result
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CONTENT = b"delaytron"  # under this key a file says what was played
 
 
-class Spent(msgspec.Struct, frozen=True):
+class Timing(msgspec.Struct, frozen=True):
     """What it took to play runs together: seconds by the clock, of which others on the machine had their share.
 
     Parameters
@@ -37,9 +37,9 @@ class Spent(msgspec.Struct, frozen=True):
     memory: int
 
 
-def _read_line(line: bytes) -> Spent | None:
+def _read_line(line: bytes) -> Timing | None:
     try:
-        return msgspec.json.decode(line, type=Spent)
+        return msgspec.json.decode(line, type=Timing)
     except msgspec.DecodeError:
         return None
 
@@ -53,11 +53,11 @@ class Store:
         self.log = folder / "spent.jsonl"
         self._errors: dict[str, float] = {}
 
-    def has(self, run: Run) -> bool:
+    def has(self, run: RunSpec) -> bool:
         """Whether the run was played."""
         return self._path(run).is_file()
 
-    def write(self, run: Run, mistakes: Ints) -> None:
+    def write(self, run: RunSpec, mistakes: Ints) -> None:
         """Keep the (runs, checkpoints, 2) mistakes of a run."""
         from pyarrow.parquet import write_table  # noqa: PLC0415 - slow to import
 
@@ -65,7 +65,7 @@ class Store:
         write_table(_table(run, mistakes), content, compression="zstd")
         replace_file(self._path(run), content.getvalue())
 
-    def read(self, run: Run) -> Result:
+    def read(self, run: RunSpec) -> Result:
         """Return what came out of a run."""
         from pyarrow import ArrowException  # noqa: PLC0415 - slow to import
         from pyarrow.parquet import read_table  # noqa: PLC0415
@@ -79,27 +79,27 @@ class Store:
             raise InvalidInput(f"{path} holds another run than its name says; delete it and play again")
         return _result(run, table)
 
-    def mean_error(self, run: Run) -> float:
+    def mean_error(self, run: RunSpec) -> float:
         """Return the mean final error of a run; a file is read for it only once."""
         if run.key not in self._errors:
             self._errors[run.key] = float(self.read(run).final_error.mean())
         return self._errors[run.key]
 
-    def note(self, spent: Spent) -> None:
+    def note(self, spent: Timing) -> None:
         """Append how long something took; a line that a crash cuts short is not read."""
         with self.log.open("ab") as file:
             file.write(b"\n" + msgspec.json.encode(spent))
 
-    def spent(self) -> list[Spent]:
+    def spent(self) -> list[Timing]:
         """Return how long everything took that was played so far."""
         lines = self.log.read_bytes().splitlines() if self.log.exists() else []
         return [spent for line in lines if (spent := _read_line(line)) is not None]
 
-    def _path(self, run: Run) -> Path:
+    def _path(self, run: RunSpec) -> Path:
         return self.folder / f"{run.key}.parquet"
 
 
-def _table(run: Run, mistakes: Ints) -> "pa.Table":
+def _table(run: RunSpec, mistakes: Ints) -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     rounds = checkpoints(run.rounds, run.checkpoints)
@@ -112,7 +112,7 @@ def _table(run: Run, mistakes: Ints) -> "pa.Table":
     return pa.table(columns, metadata={CONTENT: run.content})
 
 
-def _result(run: Run, table: "pa.Table") -> Result:
+def _result(run: RunSpec, table: "pa.Table") -> Result:
     columns = [table[name].to_numpy().reshape(run.runs, -1) for name in ("mistakes", "greedy_mistakes")]
     return Result(
         learner=run.learner,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
-from delaytron.checks import choice, whole
+from delaytron.checks import check_choice, check_integer
 from delaytron.errors import InvalidInput
 from delaytron.experiments.clusters import TRIES, dask_cluster, ray_cluster, spread_on
 
@@ -28,16 +28,16 @@ class Workers(NamedTuple):
     @property
     def checked(self) -> "Workers":
         """The same, or an error where there are no such workers."""
-        choice("backend", self.backend, BACKENDS)
+        check_choice("backend", self.backend, BACKENDS)
         if self.address is not None and self.backend not in ("dask", "ray"):
             raise InvalidInput(f"an address is that of a cluster, backend dask or ray; got backend {self.backend!r}")
-        return self if self.number is None else self._replace(number=whole("workers", self.number, at_least=1))
+        return self if self.number is None else self._replace(number=check_integer("workers", self.number, at_least=1))
 
 
 THREADS = Workers()
 
 
-class Crew(NamedTuple):
+class WorkerPool(NamedTuple):
     """Workers who are there: how many tasks they do at a time, and the way to have many done.
 
     `spread` yields every task with what came of it, as soon as it is there; a worker that dies costs its tasks another
@@ -49,22 +49,22 @@ class Crew(NamedTuple):
 
 
 @contextmanager
-def hired(workers: Workers) -> Iterator[Crew]:
+def connect(workers: Workers) -> Iterator[WorkerPool]:
     """Start or connect to the workers, and leave behind what was there before."""
     from joblib import cpu_count  # noqa: PLC0415 - slow to import
 
     backend, number, address = workers
     if backend == "threads":
-        yield Crew(1, lambda work, tasks: ((task, work(task)) for task in tasks))
+        yield WorkerPool(1, lambda work, tasks: ((task, work(task)) for task in tasks))
     elif backend == "processes":
         n_processes = number or cpu_count()
-        yield Crew(n_processes, partial(_spread_on_processes, n_processes))
+        yield WorkerPool(n_processes, partial(_spread_on_processes, n_processes))
     else:
         connect = dask_cluster if backend == "dask" else ray_cluster
         at_most = None if address is None else number
         with connect(number or cpu_count(), address) as cluster:
             size = max(1, cluster.size())
-            yield Crew(min(size, at_most or size), partial(spread_on, cluster, at_most))
+            yield WorkerPool(min(size, at_most or size), partial(spread_on, cluster, at_most))
 
 
 def _spread_on_processes(n_processes: int, work: Work, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:

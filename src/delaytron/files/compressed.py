@@ -1,4 +1,4 @@
-"""Text files as they stand or compressed: by their endings, and with a clear word where one breaks off."""
+"""Text files, plain or compressed: by their endings, and with a clear word where one breaks off."""
 
 import bz2
 import gzip
@@ -34,7 +34,7 @@ def open_binary(path: Path) -> BinaryIO:
 
 
 def blocks_of_lines(path: Path, size: int) -> Iterator[tuple[int, bytes]]:
-    """Go through a file in blocks of whole lines, each with the number of its first line; the last line ends, too."""
+    """Iterate over a file in blocks of whole lines, each with the number of its first line; the last line ends, too."""
     first = 1
     with reading(path), open_binary(path) as file:
         while block := file.read(size):

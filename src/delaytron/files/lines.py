@@ -10,7 +10,7 @@ from delaytron.files.compressed import open_binary, reading
 
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Go through the rows of a file, each with the number of the line on which it begins; blank lines are no rows."""
+    """Iterate over the rows of a file, each with the number of the line on which it begins; blank lines are no rows."""
     reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
     begin = 1
     with reading(path):
@@ -34,14 +34,14 @@ def place_of(path: Path, delimiter: str, number: int) -> str:
 
 
 def refuse_ragged(path: Path, delimiter: str, n_columns: int) -> None:
-    """Refuse a file that is no table of so many columns; say which line is the first to be wrong."""
+    """Raise if a file is no table of so many columns; name the first line that is wrong."""
     for line, cells in records(path, delimiter):
         if len(cells) != n_columns:
             raise InvalidInput(f"{path}, line {line}: must have {n_columns} cells like the first row, got {len(cells)}")
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Go through the lines with their ends, as the csv module wants them."""
+    """Iterate over the lines with their ends, as the csv module wants them."""
     with TextIOWrapper(open_binary(path), "utf-8-sig", errors="surrogateescape", newline="") as file:
         for number, line in enumerate(file, start=1):
             if not _is_text(line):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import choice
+from delaytron.checks import check_choice
 from delaytron.datasets.catalogue import CARDS, CIFAR10_IMAGES, FASHION_PIXELS, VGG16_WEIGHTS
 from delaytron.datasets.downloads import fetch
 from delaytron.datasets.images import read_idx
@@ -25,7 +25,7 @@ INPUTS = {
 
 def inputs(name: str) -> list[Path]:
     """Return the files that the features of a data set are made of, after downloads if need be."""
-    files = INPUTS[choice("data set to build", name, INPUTS)]
+    files = INPUTS[check_choice("data set to build", name, INPUTS)]
     import_torch()  # nothing is downloaded in vain
     return [fetch(file) for file in files]
 

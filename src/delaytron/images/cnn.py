@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import whole
+from delaytron.checks import check_integer
 from delaytron.images.network import BATCH, Images, Pixels, Progress, import_torch, outputs, repeatable, report
 
 EPOCHS = 6
@@ -51,7 +51,7 @@ def train(images: Images, seed: int = 0, epochs: int = EPOCHS, progress: Progres
     progress : callable, optional
         Is told the number of images just done: each epoch's, then each once more for its features.
     """
-    whole("epochs", epochs, at_least=1)
+    check_integer("epochs", epochs, at_least=1)
     with repeatable(seed):
         network = four_layers()
         _fit(network, images, epochs, progress)

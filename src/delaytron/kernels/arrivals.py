@@ -6,7 +6,7 @@ from delaytron.records import Ints, Rounds
 
 @kernel
 def sort_arrivals(delays: Ints, starts: Rounds, arrivals: Rounds) -> int:
-    """Fill `starts` and `arrivals` (see `Worlds`) by counting; return the longest delay that is delivered.
+    """Fill `starts` and `arrivals` (see `Scenarios`) by counting; return the longest delay that is delivered.
 
     Round s is delivered at the start of round s + delays[s], and never if that lies beyond the horizon. Within a
     round the answers come in ascending order of s, because they are filed in that order.

@@ -6,7 +6,7 @@ from delaytron.compiler.kernel import kernel
 from delaytron.kernels.linear import as_matrix, zero_weights
 from delaytron.records import Array, Size
 
-LEAST = 2.0**-40  # where a step is taken back A shrinks, at most so far: rounding must not make it vanish
+SMALLEST_SHRINKAGE = 2.0**-40  # where a step is taken back A shrinks, at most so far: rounding must not make it vanish
 
 
 def inverse_diagonal(entries: Array, size: Size) -> Array:
@@ -21,7 +21,7 @@ def inverse_diagonal(entries: Array, size: Size) -> Array:
 def follow(w: float, inverse: float, h: float, omega: float, tau: float) -> tuple[float, float]:
     """Return theta/A and 1/A after A += omega h^2 and theta += tau h, with one division."""
     v = inverse * h
-    shrink = 1.0 / max(1.0 + omega * h * v, LEAST)
+    shrink = 1.0 / max(1.0 + omega * h * v, SMALLEST_SHRINKAGE)
     return (w + tau * v) * shrink, inverse * shrink
 
 

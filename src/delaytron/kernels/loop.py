@@ -9,16 +9,16 @@ from typing import Any
 from delaytron.compiler.kernel import kernel, slot
 from delaytron.kernels.explore import rival_of
 from delaytron.kernels.linear import prefetch_row, row_of, score
-from delaytron.records import Array, Ints, Log, Play, Row, Span, Stream, Worlds
+from delaytron.records import Array, Ints, Log, Play, Row, Scenarios, Span, Stream
 
 pick: Any = slot()  # (state, params, x, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, told): what one answer does to the state
 revise: Any = slot()  # (state, params, past): the answer that was counted as wrong is right after all
 revises: Any = slot()  # whether that is more than a step with "right", True or False
 tick: Any = slot()  # (state, params, round, outstanding): once a round, before its updates
-covers: Any = slot()  # (label, extra, y) -> whether what was played is right
+is_correct: Any = slot()  # (label, extra, y) -> whether what was played is right
 scale: Any = slot()  # (state, params) -> by what the scores are multiplied to be those of the weights
-told: Any = slot()  # (right, y) -> what the feedback tells: right or wrong, or the true label
+observation: Any = slot()  # (right, y) -> what the feedback tells: right or wrong, or the true label
 state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
@@ -29,8 +29,8 @@ BLOCK = 128  # rounds that one run plays before the next run does, so that runs 
 @kernel
 def play(
     stream: Stream,
-    worlds: Worlds,
-    world_of: Ints,
+    scenarios: Scenarios,
+    scenario_of: Ints,
     log: Log,
     states: Any,
     params: Any,
@@ -44,15 +44,15 @@ def play(
     """
     for first in range(span.start, span.stop, BLOCK):
         block = Span(first, min(first + BLOCK, span.stop), span.ahead)
-        for r in range(world_of.size):
-            world, columns = world_at(worlds, world_of[r]), columns_at(log, r)
-            play_block(stream, world, columns, state_of(states, r), params_of(params, r), scratch, before, block)
+        for r in range(scenario_of.size):
+            scenario, columns = scenario_at(scenarios, scenario_of[r]), columns_at(log, r)
+            play_block(stream, scenario, columns, state_of(states, r), params_of(params, r), scratch, before, block)
 
 
 @kernel
 def play_block(
     stream: Stream,
-    world: Worlds,
+    scenario: Scenarios,
     log: Log,
     state: Any,
     params: Any,
@@ -64,23 +64,23 @@ def play_block(
     ring = log.label.size - 1
     for t in range(span.start, span.stop):
         if span.ahead:
-            look_ahead(stream, world, t + span.ahead)
-        first, last = world.starts[t], world.starts[t + 1]
-        waiting = world.waiting[t] if world.waiting.size else t + 1 - last
+            look_ahead(stream, scenario, t + span.ahead)
+        first, last = scenario.starts[t], scenario.starts[t + 1]
+        waiting = scenario.waiting[t] if scenario.waiting.size else t + 1 - last
         tick(state, params, before[0] + t + 1, before[1] + waiting)
         for a in range(first, last):
-            s = world.arrivals[a]
-            x, y = example(stream, world.rows[s])
+            s = scenario.arrivals[a]
+            x, y = example(stream, scenario.rows[s])
             c = s & ring
             past = Play(before[0] + s + 1, x, log.greedy[c], log.label[c], log.prob[c], log.extra[c])
-            right = covers(past.label, past.extra, y)
-            if world.lies.size and world.lies[s] >> right & 1:
+            right = is_correct(past.label, past.extra, y)
+            if scenario.flips.size and scenario.flips[s] >> right & 1:
                 right = not right
-            hear(state, params, past, right, y, world.kinds[a] if world.kinds.size else ANSWERED)
-        x, y = example(stream, world.rows[t])
+            apply_event(state, params, past, right, y, scenario.kinds[a] if scenario.kinds.size else ANSWERED)
+        x, y = example(stream, scenario.rows[t])
         c = t & ring
-        log.greedy[c], log.label[c], log.prob[c] = pick(state, params, x, world.draws[t], scratch, log.extra[c])
-        log.mistakes[0] += not covers(log.label[c], log.extra[c], y)
+        log.greedy[c], log.label[c], log.prob[c] = pick(state, params, x, scenario.draws[t], scratch, log.extra[c])
+        log.mistakes[0] += not is_correct(log.label[c], log.extra[c], y)
         log.mistakes[1] += log.greedy[c] != y
         if log.losses.size:
             add_losses(scratch, scale(state, params), y, log.greedy[c] != y, log.losses)
@@ -97,22 +97,22 @@ def add_losses(scratch: tuple[Array, Array], factor: float, y: int, wrong: bool,
 
 
 @kernel
-def hear(state: Any, params: Any, past: Play, right: bool, y: int, kind: int) -> None:
+def apply_event(state: Any, params: Any, past: Play, right: bool, y: int, kind: int) -> None:
     """Let the learner know of one event."""
     if kind == REVISED and revises:
         if right:
             revise(state, params, past)
     elif kind != DROPPED and (right or kind != REVISED):
-        step(state, params, past, told(right and kind != EXPIRED, y))
+        step(state, params, past, observation(right and kind != EXPIRED, y))
 
 
 @kernel
-def look_ahead(stream: Stream, world: Worlds, t: int) -> None:
+def look_ahead(stream: Stream, scenario: Scenarios, t: int) -> None:
     """Ask the memory for the rows that round `t` will read; in random order they would stall the loop."""
-    if t < world.rows.size:
-        prefetch_row(stream.indptr, stream.indices, stream.values, world.rows[t])
-        for a in range(world.starts[t], world.starts[t + 1]):
-            prefetch_row(stream.indptr, stream.indices, stream.values, world.rows[world.arrivals[a]])
+    if t < scenario.rows.size:
+        prefetch_row(stream.indptr, stream.indices, stream.values, scenario.rows[t])
+        for a in range(scenario.starts[t], scenario.starts[t + 1]):
+            prefetch_row(stream.indptr, stream.indices, stream.values, scenario.rows[scenario.arrivals[a]])
 
 
 @kernel
@@ -159,16 +159,16 @@ def example(stream: Stream, i: int) -> tuple[Row, int]:
 
 
 @kernel
-def world_at(worlds: Worlds, w: int) -> Worlds:
+def scenario_at(scenarios: Scenarios, w: int) -> Scenarios:
     """Return one world."""
-    return Worlds(
-        worlds.rows[w],
-        worlds.draws[w],
-        worlds.starts[w],
-        worlds.arrivals[w],
-        worlds.kinds[w],
-        worlds.lies[w],
-        worlds.waiting[w],
+    return Scenarios(
+        scenarios.rows[w],
+        scenarios.draws[w],
+        scenarios.starts[w],
+        scenarios.arrivals[w],
+        scenarios.kinds[w],
+        scenarios.flips[w],
+        scenarios.waiting[w],
     )
 
 

@@ -21,7 +21,7 @@ from delaytron.records import Array, Bools, Ints, Size
 MEMORY_LIMIT = 2 * 2**30  # bytes of one learner's matrices
 LATE = 8  # steps that B lags behind: to write to it once for all of them takes hardly longer than for one
 REFRESH = 1000  # steps after which W is computed anew, a multiple of LATE
-RISKY = 2.0**-20  # the c below which rounding may decide whether a full A stays positive
+UNSAFE_SHRINKAGE = 2.0**-20  # the c below which rounding may decide whether a full A stays positive
 
 
 class Full(NamedTuple):
@@ -41,7 +41,7 @@ class Full(NamedTuple):
 
 
 def check_memory(matrices: int, n: int) -> None:
-    """Refuse n x n matrices that would take too much memory, before any is taken.
+    """Raise if n x n matrices would take too much memory, before any is taken.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def absorb(state: Any, indices: Any, values: Array, omega: float, tau: float, hv
     """Take the step that `probe` prepared."""
     d, last = state.B.shape[0] // state.h.size, state.steps[0] % LATE
     v, c = state.late[last], 1.0 + omega * hv
-    if c < RISKY:  # only when a huge step is taken back: theta must do
+    if c < UNSAFE_SHRINKAGE:  # only when a huge step is taken back: theta must do
         omega, c = 0.0, 1.0
     for k in range(state.h.size):
         add_class(state.W, k, (tau - omega * hW) / c, v[k * d : (k + 1) * d], indices)

@@ -10,7 +10,9 @@ from delaytron.compiler.kernel import kernel
 from delaytron.records import Array
 
 BITS = 32  # a float would hold 53, but 32 are found by a shift
-FEW = 28  # the smaller of m and K - m is at most this where there are fewer than 2^53 sets, as C(58, 29) > 2^53
+MAX_SMALLER_SIDE = (
+    28  # the smaller of m and K - m is at most this where there are fewer than 2^53 sets, as C(58, 29) > 2^53
+)
 
 
 def n_numbers(n_classes: int) -> int:
@@ -92,7 +94,7 @@ def add_per_label(sets: Array, m: int, gamma: float, change: Array) -> None:
 
     Pi is a multiple of I, plus one of 11', plus 1 - gamma times the best set's 1_Shat 1_Shat', so v is a sum of 1_S,
     1 and 1_Shat, and two equations for 1'v and 1_Shat'v say of how much. Solved by hand; `shared` labels are in both
-    sets. What multiplies 1 - gamma are whole numbers, so nothing is lost where they cancel.
+    sets. What multiplies 1 - gamma are integers, so nothing is lost where they cancel.
     """
     K, half, shared = float(change.size), sets.size // 2, 0.0
     for r in range(change.size):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import choice, exploration, flag
+from delaytron.checks import check_bool, check_choice, check_exploration
 from delaytron.compiler.kernel import kernel
 from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import explore_greedily
@@ -111,9 +111,9 @@ class AdaptiveDelaytron(Learner):
         restart: bool = False,
         **common: Unpack[Common],
     ) -> None:
-        self.gamma = exploration(gamma)
-        self.tracker = choice("tracker", tracker, ("cumulative", "instant"))
-        self.count_self, self.restart = flag("count_self", count_self), flag("restart", restart)
+        self.gamma = check_exploration(gamma)
+        self.tracker = check_choice("tracker", tracker, ("cumulative", "instant"))
+        self.count_self, self.restart = check_bool("count_self", count_self), check_bool("restart", restart)
         params = Params(self.gamma, self.tracker == "instant", self.count_self, self.restart)
         super().__init__(n_classes, n_features, params, common)
         if self.average and self.restart:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import choice, positive
+from delaytron.checks import check_choice, check_positive
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.linear import add_row, padded, squared_norm, zero_weights
 from delaytron.records import Array, Row, Size
@@ -28,8 +28,8 @@ def read_aggression(C: Any, variant: Any) -> Aggression:
     >>> read_aggression(0.5, "II")
     Aggression(C=0.5, variant='II', cap=inf, slack=1.0)
     """
-    word = choice("variant", variant, ("PA", "I", "II"))
-    limit = inf if isinstance(C, float) and isinf(C) and C > 0 else positive("C", C)
+    word = check_choice("variant", variant, ("PA", "I", "II"))
+    limit = inf if isinstance(C, float) and isinf(C) and C > 0 else check_positive("C", C)
     return Aggression(limit, word, limit if word == "I" else inf, 1.0 / (2.0 * limit) if word == "II" else 0.0)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple, Unpack
 
-from delaytron.checks import exploration
+from delaytron.checks import check_exploration
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.updates import banditron_revision, banditron_update
@@ -57,5 +57,5 @@ class Banditron(Learner):
     def __init__(
         self, n_classes: int, n_features: int, *, gamma: float = DEFAULT_GAMMA, **common: Unpack[Common]
     ) -> None:
-        self.gamma = exploration(gamma)
+        self.gamma = check_exploration(gamma)
         super().__init__(n_classes, n_features, Params(self.gamma), common)

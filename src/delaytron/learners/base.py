@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from delaytron.checks import whole
+from delaytron.checks import check_integer
 from delaytron.compiler.kernel import fill
 from delaytron.kernels.linear import as_matrix, padded, zero_weights
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED, score_all
@@ -55,7 +55,7 @@ class Learner:
 
     rule: Rule
     name: ClassVar[str]
-    hears: ClassVar[str] = "correct"
+    feedback_type: ClassVar[str] = "correct"
     """What the feedback tells this learner: whether the label was `correct`, or the true `label`."""
     averages: bool = True
     """Whether an average of the weights makes sense: an answer moves only those of the features it is about."""
@@ -65,18 +65,18 @@ class Learner:
     """The values of its parameters among which a comparison chooses."""
 
     def __init__(self, n_classes: int, n_features: int, params: Any, common: Common) -> None:
-        options, self.life = read_common(self, common)
-        self.n_classes = whole("n_classes", n_classes, at_least=2)
-        self.n_features = whole("n_features", n_features, at_least=1)
+        options, self.feedback_model = read_common(self, common)
+        self.n_classes = check_integer("n_classes", n_classes, at_least=2)
+        self.n_features = check_integer("n_features", n_features, at_least=1)
         self.seed, self.average = int(options["seed"]), bool(options["average"])
-        self.noise = (self.life.rho0, self.life.rho1) if options["noise"] is not None else None
+        self.noise = (self.feedback_model.rho0, self.feedback_model.rho1) if options["noise"] is not None else None
         self.expire_after, self.on_expiry = options["expire_after"], str(options["on_expiry"])
         self.params = params
-        self.ledger = Ledger(WORDS.get(self.hears, ()))
+        self.ledger = Ledger(WORDS.get(self.feedback_type, ()))
         self._draws, self._noise = stream(self.seed, "exploration"), stream(self.seed, "noise")
         self._lies: dict[int, int] = {}
         self.scratch = new_scratch(self.n_classes)
-        self.settle(sparse=False)
+        self.reset_state(sparse=False)
 
     def decide(self, x: Any) -> Decision:
         """Play one round: apply the answers that came, then choose a label for `x`.
@@ -89,10 +89,10 @@ class Learner:
         now = self.ledger.rounds + 1
         row = as_row(x, self.n_features, None if now == 1 else self.sparse)
         if now == 1:
-            self.settle(sparse=row.indices is not None)
+            self.reset_state(sparse=row.indices is not None)
         self.prepare(now)
-        if self.life.expires:
-            self.ledger.expire(now - self.life.expire_after, self.life.as_wrong)
+        if self.feedback_model.expires:
+            self.ledger.expire(now - self.feedback_model.expire_after, self.feedback_model.as_wrong)
         if self.rule.keeps_clock:
             self.rule.advance.compiled(self.state, self.params, now, self.ledger.pending + 1)
         self.flush()
@@ -104,8 +104,8 @@ class Learner:
     def _play(self, now: int, row: Row) -> Any:
         u, extra = self._draws.random(), np.empty(len(self.rule.extras))
         greedy, label, prob = self.rule.choose.compiled(self.state, self.params, row, u, self.scratch, extra)
-        if self.life.lies:
-            self._lies[now] = int(self.life.bend(self._noise.random()))
+        if self.feedback_model.flips:
+            self._lies[now] = int(self.feedback_model.flip_mask(self._noise.random()))
         play = Play(now, row, greedy, label, prob, extra)
         self.ledger.open(play)
         return self.decision(play)
@@ -177,7 +177,7 @@ class Learner:
         """Return the weights of a state the way `kernels.linear` wants them."""
         return cast(Array, state.W)
 
-    def covers(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
+    def is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
         """Return which of the rounds played rightly."""
         return np.asarray(labels == y)
 
@@ -210,7 +210,7 @@ class Learner:
         """Return how much memory the state of one run takes."""
         return sum(field.nbytes for field in self.rule.init(stack(self.params), self.size(sparse)))
 
-    def settle(self, sparse: bool) -> None:
+    def reset_state(self, sparse: bool) -> None:
         """Start from zero, with weights for dense or for sparse rows."""
         self.sparse = sparse
         stacked = self.rule.init(stack(self.params), self.size(sparse))
@@ -225,9 +225,9 @@ class Learner:
             self._average = Average(average)
         self._draws, self._noise = stream(self.seed, "exploration"), stream(self.seed, "noise")
         cast(np.random.PCG64, self._draws.bit_generator).advance(ledger.rounds)
-        if self.life.lies:
-            lies = self.life.bend(self._noise.random(ledger.rounds)).tolist()
-            self._lies = {number: lies[number - 1] for number in ledger.plays}
+        if self.feedback_model.flips:
+            flips = self.feedback_model.flip_mask(self._noise.random(ledger.rounds)).tolist()
+            self._lies = {number: flips[number - 1] for number in ledger.plays}
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

@@ -5,13 +5,13 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from delaytron.checks import choice
+from delaytron.checks import check_choice
 from delaytron.errors import InvalidInput
 from delaytron.kernels.loop import ANSWERED
 from delaytron.learners.base import Learner
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.options import COMMON, Common, own_parameters
-from delaytron.learners.pool import FREE, HEAD, MADE, ORDERS, OWN, allowed_rooms, check_pool, pooled
+from delaytron.learners.pool import FREE, HEAD, MADE, ORDERS, OWN, allowed_capacity, check_pool, pooled
 from delaytron.learners.rule import stack
 from delaytron.records import Array, Bools, Ints, Play
 
@@ -58,9 +58,9 @@ class Bold(Learner):
     grid = {}
 
     def __init__(self, base: Learner, order: str = "lifo", **common: Unpack[Common]) -> None:
-        self.base, self.order = _fresh(base), choice("order", order, ORDERS)
+        self.base, self.order = _fresh(base), check_choice("order", order, ORDERS)
         self.rule = pooled(base.rule, self.order)
-        self.name, self.hears = self.rule.name, base.hears  # type: ignore[misc]
+        self.name, self.feedback_type = self.rule.name, base.feedback_type  # type: ignore[misc]
         if common.get("seed") is None:
             common["seed"] = base.seed
         super().__init__(base.n_classes, base.n_features, base.params, common)
@@ -73,12 +73,12 @@ class Bold(Learner):
     def prepare(self, now: int) -> None:
         """Make room for one more instance if none will be free."""
         if ANSWERED in self.ledger.arrived.values() or (
-            self.life.as_wrong and self.ledger.waits(now - self.life.expire_after)
+            self.feedback_model.as_wrong and self.ledger.waits(now - self.feedback_model.expire_after)
         ):
             return
-        rooms, needed = self.state.turns.size, self._needed(1)
-        if needed > rooms:
-            self.state = self._grown(max(needed, min(2 * rooms, allowed_rooms(self.state_bytes(self.sparse)))))
+        capacity, needed = self.state.turns.size, self._needed(1)
+        if needed > capacity:
+            self.state = self._grown(max(needed, min(2 * capacity, allowed_capacity(self.state_bytes(self.sparse)))))
 
     def room(self, n_rounds: int) -> Any:
         """Return the state as a batch of one, with room for so many more rounds open at once."""
@@ -88,9 +88,9 @@ class Bold(Learner):
     def _needed(self, n_rounds: int) -> int:
         return self.instances + max(0, n_rounds - int(self.state.pool[FREE]))
 
-    def _grown(self, rooms: int) -> Any:
+    def _grown(self, capacity: int) -> Any:
         """Return the state with so many rooms."""
-        stacked = self.rule.init(stack(self.params), self.size(self.sparse)._replace(n_open=rooms))
+        stacked = self.rule.init(stack(self.params), self.size(self.sparse)._replace(n_open=capacity))
         state = type(stacked)(*(field[0] for field in stacked))
         unrolled = self.state._replace(free=np.roll(self.state.free, -self.state.pool[HEAD]))
         for field, known in zip(state, unrolled, strict=True):
@@ -119,9 +119,9 @@ class Bold(Learner):
         """Return what the caller is told of a round, as the base tells it."""
         return self.base.decision(play._replace(extra=play.extra[OWN:]))
 
-    def covers(self, labels: Ints, extras: Array, y: Ints) -> Bools:
+    def is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:
         """Return which of the rounds played rightly."""
-        return self.base.covers(labels, extras[:, OWN:], y)
+        return self.base.is_correct(labels, extras[:, OWN:], y)
 
     def _speaker(self, state: Any) -> Learner:
         """Return a learner of the base's kind that knows what one instance knows."""
@@ -145,7 +145,7 @@ class Bold(Learner):
 
 def _fresh(base: Any) -> Learner:
     """Return the base if it can be one."""
-    if not isinstance(base, Learner) or base.rule.pools:
+    if not isinstance(base, Learner) or base.rule.per_round_state:
         raise InvalidInput(f"base must be a learner that is no pool, as in Bold(Banditron(9, 400)); got {base!r}")
     if base.ledger.rounds:
         raise InvalidInput(f"base must be fresh, this {type(base).__name__} has played {base.ledger.rounds} rounds")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import choice, number, positive, whole
+from delaytron.checks import check_choice, check_integer, check_number, check_positive
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.errors import InvalidInput
 from delaytron.kernels.diagonal import grow_class, inverse_diagonal
@@ -184,12 +184,14 @@ class Confidit(Learner):
         matrix: str = "full",
         **common: Unpack[Common],
     ) -> None:
-        self.alpha, self.eta = number("alpha", alpha), positive("eta", eta)
-        self.matrix = choice("matrix", matrix, ("full", "diagonal"))
+        self.alpha, self.eta = check_number("alpha", alpha), check_positive("eta", eta)
+        self.matrix = check_choice("matrix", matrix, ("full", "diagonal"))
         if not -1 < self.alpha <= 1:
             raise InvalidInput(f"alpha must be in (-1, 1], got {alpha!r}")
         if self.matrix == "full":
-            check_memory(whole("n_classes", n_classes, at_least=2), whole("n_features", n_features, at_least=1))
+            check_memory(
+                check_integer("n_classes", n_classes, at_least=2), check_integer("n_features", n_features, at_least=1)
+            )
             self.averages = False
         else:
             self.rule = DIAGONAL

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import choice, exploration, whole
+from delaytron.checks import check_choice, check_exploration, check_integer
 from delaytron.compiler.kernel import kernel
 from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import argmax
 from delaytron.kernels.linear import score, zero_weights
 from delaytron.kernels.subsets import (
-    FEW,
+    MAX_SMALLER_SIDE,
     add_per_label,
     add_per_set,
     add_to_all,
@@ -88,7 +88,7 @@ def pick(
 
 
 @kernel
-def covers(label: int, extra: Array, y: int) -> bool:  # noqa: ARG001
+def is_correct(label: int, extra: Array, y: int) -> bool:  # noqa: ARG001
     """Whether the true label is in the set that was played."""
     return holds(extra, 0, y)
 
@@ -124,7 +124,9 @@ def revise(state: Any, params: Any, past: Play) -> None:
 def rule_for(numbers: int) -> Rule:
     """Return the rule that notes two sets of so many numbers each."""
     extras = ("number",) * 2 * numbers
-    return Rule("dilute", Params, None, step, State, init, revise=revise, pick=pick, covers=covers, extras=extras)
+    return Rule(
+        "dilute", Params, None, step, State, init, revise=revise, pick=pick, is_correct=is_correct, extras=extras
+    )
 
 
 class Dilute(Learner):
@@ -173,12 +175,12 @@ class Dilute(Learner):
         estimator: str = "inclusion",
         **common: Unpack[Common],
     ) -> None:
-        K = whole("n_classes", n_classes, at_least=2)
-        self.gamma, self.m = exploration(gamma), whole("m", m, at_least=1)
-        self.estimator = choice("estimator", estimator, ("inclusion", "set"))
+        K = check_integer("n_classes", n_classes, at_least=2)
+        self.gamma, self.m = check_exploration(gamma), check_integer("m", m, at_least=1)
+        self.estimator = check_choice("estimator", estimator, ("inclusion", "set"))
         if self.m >= K:
             raise InvalidInput(f"m must be below n_classes = {K}, got {m!r}")
-        n_sets = comb(K, self.m) if min(self.m, K - self.m) <= FEW else MOST_SETS
+        n_sets = comb(K, self.m) if min(self.m, K - self.m) <= MAX_SMALLER_SIDE else MOST_SETS
         if n_sets >= MOST_SETS:
             raise InvalidInput(f"{K} labels have 2^53 or more sets of m = {m}, too many to draw from; choose another m")
         self.rule = rule_for(n_numbers(K))
@@ -188,10 +190,10 @@ class Dilute(Learner):
         """Return what the caller is told of a round: the set, too."""
         every = np.arange(self.n_classes)
         extras = np.broadcast_to(play.extra, (self.n_classes, play.extra.size))
-        labels = tuple(every[self.covers(every, extras, every)].tolist())
+        labels = tuple(every[self.is_correct(every, extras, every)].tolist())
         return SetDecision(play.round, play.round, play.label, play.greedy, play.prob, labels)
 
-    def covers(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
+    def is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
         """Return in which of the rounds the true label was in the set."""
         numbers = extras[np.arange(len(y)), y >> 5].astype(np.int64)
         return np.asarray(numbers >> (y & 31) & 1, np.bool_)

@@ -3,7 +3,7 @@
 from math import inf
 from typing import Any, NamedTuple, Unpack
 
-from delaytron.checks import choice, exploration, whole
+from delaytron.checks import check_choice, check_exploration, check_integer
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import add_row, score, squared_norm
@@ -133,8 +133,8 @@ class ExactPa(Learner):
         refute: str = "all",
         **common: Unpack[Common],
     ) -> None:
-        self.gamma = exploration(gamma)
+        self.gamma = check_exploration(gamma)
         self.C, self.variant, cap, slack = read_aggression(C, variant)
-        self.refute = choice("refute", refute, REFUTE)
-        params = Params(self.gamma, cap, slack, REFUTE[self.refute], whole("n_classes", n_classes, at_least=2))
+        self.refute = check_choice("refute", refute, REFUTE)
+        params = Params(self.gamma, cap, slack, REFUTE[self.refute], check_integer("n_classes", n_classes, at_least=2))
         super().__init__(n_classes, n_features, params, common)

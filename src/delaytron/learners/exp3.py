@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import positive
+from delaytron.checks import check_positive
 from delaytron.compiler.kernel import kernel
 from delaytron.learners.base import Learner
 from delaytron.learners.options import Common
@@ -121,7 +121,7 @@ class Exp3(Learner):
     grid = {"eta": (None, 1e-3, 3e-3, 1e-2, 3e-2)}
 
     def __init__(self, n_classes: int, n_features: int, *, eta: float | None = None, **common: Unpack[Common]) -> None:
-        self.eta = None if eta is None else positive("eta", eta)
+        self.eta = None if eta is None else check_positive("eta", eta)
         params = Params(1.0 if self.eta is None else self.eta, self.eta is None)
         super().__init__(n_classes, n_features, params, common)
 

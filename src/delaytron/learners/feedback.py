@@ -4,14 +4,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import choice, number, whole
+from delaytron.checks import check_choice, check_integer, check_number
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER, Bytes
 
 ON_EXPIRY = ("drop", "wrong")
 
 
-class Life(NamedTuple):
+class FeedbackModel(NamedTuple):
     """How often a "wrong" comes as "right" (rho0) and a "right" as "wrong" (rho1), and how long one waits."""
 
     rho0: float = 0.0
@@ -20,7 +20,7 @@ class Life(NamedTuple):
     as_wrong: bool = False
 
     @property
-    def lies(self) -> bool:
+    def flips(self) -> bool:
         """Whether answers may be turned round."""
         return self.rho0 > 0 or self.rho1 > 0
 
@@ -29,26 +29,26 @@ class Life(NamedTuple):
         """Whether the wait for an answer ends."""
         return self.expire_after < NEVER
 
-    def bend(self, draws: Any) -> Bytes:
+    def flip_mask(self, draws: Any) -> Bytes:
         """Return, for one uniform number per round, which answers lie: bit 0 a "wrong", bit 1 a "right"."""
         numbers = np.asarray(draws)
         return np.asarray((numbers < self.rho0) + 2 * (numbers < self.rho1), np.uint8)
 
 
-def read_life(noise: Any, expire_after: Any, on_expiry: Any) -> Life:
+def read_feedback_model(noise: Any, expire_after: Any, on_expiry: Any) -> FeedbackModel:
     """Check what a user gives.
 
     Examples
     --------
-    >>> read_life((0.1, 0.2), 50, "wrong")
+    >>> read_feedback_model((0.1, 0.2), 50, "wrong")
     Life(rho0=0.1, rho1=0.2, expire_after=50, as_wrong=True)
     """
     rho0, rho1 = (0.0, 0.0) if noise is None else read_noise(noise)
-    as_wrong = choice("on_expiry", on_expiry, ON_EXPIRY) == "wrong"
-    wait = NEVER if expire_after is None else whole("expire_after", expire_after, at_least=1)
+    as_wrong = check_choice("on_expiry", on_expiry, ON_EXPIRY) == "wrong"
+    wait = NEVER if expire_after is None else check_integer("expire_after", expire_after, at_least=1)
     if as_wrong and expire_after is None:
         raise InvalidInput("on_expiry='wrong' needs expire_after=n, the rounds after which no answer means wrong")
-    return Life(rho0, rho1, min(wait, NEVER), as_wrong)
+    return FeedbackModel(rho0, rho1, min(wait, NEVER), as_wrong)
 
 
 def read_noise(noise: Any) -> tuple[float, float]:
@@ -57,7 +57,7 @@ def read_noise(noise: Any) -> tuple[float, float]:
         rho0, rho1 = noise
     except (TypeError, ValueError):
         raise InvalidInput(f"noise must be (rho0, rho1), as in noise=(0.1, 0.2); got {noise!r}") from None
-    rates = number("rho0", rho0), number("rho1", rho1)
+    rates = check_number("rho0", rho0), check_number("rho1", rho1)
     if min(rates) < 0 or sum(rates) >= 1:
         raise InvalidInput(f"rho0 and rho1 must be at least 0 with a sum below 1; got {rho0!r} and {rho1!r}")
     return rates

@@ -28,7 +28,7 @@ KINDS = {
 
 
 def check_field(name: str, field: NDArray[Any], like: NDArray[Any]) -> None:
-    """Refuse an array that is not like the one it stands for."""
+    """Raise if an array is not like the one it stands for."""
     if field.shape != like.shape or field.dtype != like.dtype:
         raise InvalidInput(f"{name} has shape {field.shape}, expected {like.shape}")
     if not np.isfinite(field).all() or (field.dtype.kind == "i" and field.size and field.min() < 0):
@@ -36,7 +36,7 @@ def check_field(name: str, field: NDArray[Any], like: NDArray[Any]) -> None:
 
 
 def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> None:
-    """Refuse a file whose open decisions the compiled update must not trust."""
+    """Raise if the compiled update must not trust the open decisions of a file."""
     for name, kind in KINDS.items():
         if (sparse or name != "open.indices") and (str(tensors[name].dtype), tensors[name].ndim) != (kind, 1):
             raise InvalidInput(f"{name} must be a column of {kind}")
@@ -59,17 +59,17 @@ def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> 
 
 
 def _answers_are_sound(learner: "Learner", answers: NDArray[Any]) -> bool:
-    lowest = LAPSED if learner.life.expires else OPEN
-    highest = 1 if learner.hears == "correct" else learner.n_classes - 1
+    lowest = LAPSED if learner.feedback_model.expires else OPEN
+    highest = 1 if learner.feedback_type == "correct" else learner.n_classes - 1
     return bool(((answers >= lowest) & (answers <= highest)).all())
 
 
 def _arrivals_are_sound(learner: "Learner", tensors: Tensors) -> bool:
     """Whether the decisions kept are those that wait, those that may be corrected and those with a fresh answer."""
     answers, arrived, kinds = tensors["answers"], tensors["arrived"], tensors["arrived.kind"]
-    kept = (OPEN, LAPSED) if learner.life.as_wrong else (OPEN,)
+    kept = (OPEN, LAPSED) if learner.feedback_model.as_wrong else (OPEN,)
     waiting = np.flatnonzero(np.isin(answers, kept)) + 1
-    allowed = (ANSWERED, REVISED) if learner.life.as_wrong else (ANSWERED,)
+    allowed = (ANSWERED, REVISED) if learner.feedback_model.as_wrong else (ANSWERED,)
     return bool(
         np.array_equal(np.sort(tensors["open.round"]), np.union1d(waiting, arrived))
         and not np.isin(arrived, waiting).any()

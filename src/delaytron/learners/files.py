@@ -117,7 +117,7 @@ def _state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
     fields = {name: np.array(tensors[f"state.{name}"]) for name in like._fields}
     for name, field in fields.items():
         one = getattr(like, name)[0]
-        if learner.rule.pools:  # of any length; `restore` compares them
+        if learner.rule.per_round_state:  # of any length; `restore` compares them
             one = np.broadcast_to(one[:1], (len(field), *one.shape[1:]))
         check_field(f"state.{name}", field, one)
     return type(like)(**fields)

@@ -12,7 +12,7 @@ OPEN, LAPSED = -1, -2  # no answer yet; no answer in time
 
 
 class Ledger:
-    """Decisions are numbered from 1 in the order of their rounds; an answer is a small whole number."""
+    """Decisions are numbered from 1 in the order of their rounds; an answer is a small integer."""
 
     def __init__(self, words: tuple[str, ...] = ()) -> None:
         self.plays: dict[int, Play] = {}

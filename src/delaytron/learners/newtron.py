@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import choice, exploration, positive, whole
+from delaytron.checks import check_choice, check_exploration, check_integer, check_positive
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.kernels.diagonal import grow_classes, inverse_diagonal
 from delaytron.kernels.explore import argmax, draw, mix_greedily
@@ -192,12 +192,15 @@ class Newtron(Learner):
         play: str = "sample",
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, self.alpha = exploration(gamma), positive("alpha", alpha)
-        self.beta, self.diameter = positive("beta", beta), positive("diameter", diameter)
-        self.matrix = choice("matrix", matrix, ("diagonal", "full"))
-        self.play = choice("play", play, ("sample", "argmax"))
+        self.gamma, self.alpha = check_exploration(gamma), check_positive("alpha", alpha)
+        self.beta, self.diameter = check_positive("beta", beta), check_positive("diameter", diameter)
+        self.matrix = check_choice("matrix", matrix, ("diagonal", "full"))
+        self.play = check_choice("play", play, ("sample", "argmax"))
         if self.matrix == "full":
-            check_memory(1, whole("n_classes", n_classes, at_least=2) * whole("n_features", n_features, at_least=1))
+            check_memory(
+                1,
+                check_integer("n_classes", n_classes, at_least=2) * check_integer("n_features", n_features, at_least=1),
+            )
             self.rule, self.averages = FULL, False
         params = Params(self.gamma, self.alpha, self.beta, self.diameter, self.play == "argmax")
         super().__init__(n_classes, n_features, params, common)

@@ -3,9 +3,9 @@
 from inspect import Parameter, signature
 from typing import Any, TypedDict
 
-from delaytron.checks import flag, whole
+from delaytron.checks import check_bool, check_integer
 from delaytron.errors import InvalidInput
-from delaytron.learners.feedback import Life, read_life
+from delaytron.learners.feedback import FeedbackModel, read_feedback_model
 from delaytron.rng import fresh_seed
 
 WORDS = {"correct": ("wrong", "correct")}  # what the answers 0, 1 mean; a label means itself
@@ -31,31 +31,31 @@ def own_parameters(cls: type) -> dict[str, Any]:
     return {p.name: p.default for p in own}
 
 
-def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], Life]:
+def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], FeedbackModel]:
     """Check the common parameters for a learner; return them all, and what its feedback will be like."""
     for unknown in set(common) - set(COMMON):
         raise TypeError(f"{type(learner).__name__}() got an unexpected keyword argument {unknown!r}")
     options: dict[str, Any] = COMMON | common
     seed = options["seed"]
-    options["seed"] = fresh_seed() if seed is None else whole("seed", seed, at_least=0)
-    options["average"] = flag("average", options["average"])
+    options["seed"] = fresh_seed() if seed is None else check_integer("seed", seed, at_least=0)
+    options["average"] = check_bool("average", options["average"])
     if options["average"] and not learner.averages:
         raise InvalidInput(f"{learner.name} has no averaged weights; leave out average=True")
-    life = read_life(options["noise"], options["expire_after"], options["on_expiry"])
-    options["expire_after"] = life.expire_after if life.expires else None
-    if learner.hears == "label" and (life.lies or life.as_wrong):
+    feedback_model = read_feedback_model(options["noise"], options["expire_after"], options["on_expiry"])
+    options["expire_after"] = feedback_model.expire_after if feedback_model.expires else None
+    if learner.feedback_type == "label" and (feedback_model.flips or feedback_model.as_wrong):
         raise InvalidInput(f"{learner.name} is told the true label: it takes no noise and no on_expiry='wrong'")
-    return options, life
+    return options, feedback_model
 
 
 def read_answer(learner: Any, correct: Any, label: Any) -> int:
-    """Check what `feedback` is told; return it as a small whole number."""
+    """Check what `feedback` is told; return it as a small integer."""
     given = {"correct": correct, "label": label}
-    value = given.pop(learner.hears)
+    value = given.pop(learner.feedback_type)
     if value is None or next(iter(given.values())) is not None:
-        raise InvalidInput(f"{type(learner).__name__} is told feedback(id, {learner.hears}=...), nothing else")
-    if learner.hears == "correct":
-        return int(flag("correct", value))
-    if whole("label", value, at_least=0) >= learner.n_classes:
+        raise InvalidInput(f"{type(learner).__name__} is told feedback(id, {learner.feedback_type}=...), nothing else")
+    if learner.feedback_type == "correct":
+        return int(check_bool("correct", value))
+    if check_integer("label", value, at_least=0) >= learner.n_classes:
         raise InvalidInput(f"label must be in 0..{learner.n_classes - 1}, got {value!r}")
     return int(value)

@@ -3,7 +3,7 @@
 from math import inf
 from typing import Any, NamedTuple, Unpack
 
-from delaytron.checks import exploration
+from delaytron.checks import check_exploration
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.linear import add_row, score_of, squared_norm
@@ -83,6 +83,6 @@ class Pab(Learner):
         variant: str = "PA",
         **common: Unpack[Common],
     ) -> None:
-        self.gamma = exploration(gamma)
+        self.gamma = check_exploration(gamma)
         self.C, self.variant, cap, slack = read_aggression(C, variant)
         super().__init__(n_classes, n_features, Params(self.gamma, cap, slack), common)

@@ -3,7 +3,7 @@
 from math import inf
 from typing import Any, NamedTuple, Unpack
 
-from delaytron.checks import whole
+from delaytron.checks import check_integer
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import follow_greedily, rival_of
 from delaytron.kernels.linear import score
@@ -58,12 +58,14 @@ class PassiveAggressive(Learner):
     """
 
     name = "passive_aggressive"
-    rule = Rule(name, Params, follow_greedily, step, ScoringState, scoring_state, told=true_label)
-    hears = "label"
+    rule = Rule(name, Params, follow_greedily, step, ScoringState, scoring_state, observation=true_label)
+    feedback_type = "label"
     grid = {"C": (inf, 1.0, 0.25, 2.0**-4, 2.0**-6, 2.0**-8), "variant": ("I", "II")}
 
     def __init__(
         self, n_classes: int, n_features: int, *, C: float = inf, variant: str = "PA", **common: Unpack[Common]
     ) -> None:
         self.C, self.variant, cap, slack = read_aggression(C, variant)
-        super().__init__(n_classes, n_features, Params(cap, slack, whole("n_classes", n_classes, at_least=2)), common)
+        super().__init__(
+            n_classes, n_features, Params(cap, slack, check_integer("n_classes", n_classes, at_least=2)), common
+        )

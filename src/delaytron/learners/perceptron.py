@@ -41,8 +41,8 @@ class Perceptron(Learner):
     """
 
     name = "perceptron"
-    rule = Rule(name, Params, follow_greedily, step, told=true_label)
-    hears = "label"
+    rule = Rule(name, Params, follow_greedily, step, observation=true_label)
+    feedback_type = "label"
     grid = {}
 
     def __init__(self, n_classes: int, n_features: int, **common: Unpack[Common]) -> None:

@@ -72,11 +72,11 @@ def as_played(past: Play) -> Play:
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, told: Any) -> None:
+def step(state: Any, params: Any, past: Play, observation: Any) -> None:
     """Begin the next turn of the instance that played, as without delay: first its clock, then the answer."""
     i, own = int(past.extra[INSTANCE]), as_played(past)
     base_tick(instance_of(state, i), params, own.round + 1, 1)
-    base_step(instance_of(state, i), params, own, told)
+    base_step(instance_of(state, i), params, own, observation)
     release(state, i)
 
 
@@ -87,7 +87,7 @@ def revise(state: Any, params: Any, past: Play) -> None:
 
 
 @kernel
-def covers(label: int, extra: Array, y: int) -> bool:
+def is_correct(label: int, extra: Array, y: int) -> bool:
     """Whether what was played is right, as the base has it."""
     return bool(base_covers(label, extra[OWN:], y))
 
@@ -103,35 +103,37 @@ def pool_of(fields: tuple[str, ...]) -> Any:
     return globals()[name]
 
 
-def allowed_rooms(n_bytes: int) -> int:
+def allowed_capacity(n_bytes: int) -> int:
     """Return how many instances of this size a pool may hold."""
     return MOST_BYTES // n_bytes
 
 
 def init(base: Rule, params: Any, size: Size) -> Any:
     """Return as many untouched instances as rounds may be open at once."""
-    n_runs, rooms = params[0].size, size.n_open
+    n_runs, capacity = params[0].size, size.n_open
     one = base.init(type(params)(*(field[:1] for field in params)), size._replace(n_open=1))
-    n_bytes = n_runs * rooms * sum(field.nbytes for field in one)
+    n_bytes = n_runs * capacity * sum(field.nbytes for field in one)
     if n_bytes > MOST_BYTES:
-        have = f"{n_bytes / 2**30:.1f} GiB for {rooms} instances of {base.name}, one for every round open at once"
+        have = f"{n_bytes / 2**30:.1f} GiB for {capacity} instances of {base.name}, one for every round open at once"
         raise InvalidInput(
             f"the pool would take {have}; at most {MOST_BYTES / 2**30:g} GiB: shorten or expire the wait"
         )
-    repeated = type(params)(*(np.repeat(field, rooms) for field in params))
-    fields = [field.reshape(n_runs, rooms, *field.shape[1:]) for field in base.init(repeated, size._replace(n_open=1))]
-    free, pool, turns = (np.zeros((n_runs, length), np.int64) for length in (rooms, 3, rooms))
+    repeated = type(params)(*(np.repeat(field, capacity) for field in params))
+    fields = [
+        field.reshape(n_runs, capacity, *field.shape[1:]) for field in base.init(repeated, size._replace(n_open=1))
+    ]
+    free, pool, turns = (np.zeros((n_runs, length), np.int64) for length in (capacity, 3, capacity))
     return pool_of(base.state._fields)(*fields, free, pool, turns)  # type: ignore[attr-defined]
 
 
 @cache
 def pooled(base: Rule, order: str) -> Rule:
     """Return the rule of a pool of learners with this rule."""
-    names = ("policy", "step", "tick", "told", "note", "revise", "pick", "covers")
+    names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct")
     theirs = {name: getattr(base, name) for name in names}
-    slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise", "covers")}
+    slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise", "is_correct")}
     slots |= {"take": ORDERS[order], "instance_of": taker(base.state)}
-    ours: dict[str, Any] = {template.__name__: fill(template, **slots) for template in (pick, step, revise, covers)}
+    ours: dict[str, Any] = {template.__name__: fill(template, **slots) for template in (pick, step, revise, is_correct)}
     extras, state = ("number", "number", *base.extras), pool_of(base.state._fields)  # type: ignore[attr-defined]
     return Rule(
         f"bold({base.name})",
@@ -139,18 +141,18 @@ def pooled(base: Rule, order: str) -> Rule:
         None,
         state=state,
         init=partial(init, base),
-        told=base.told,
+        observation=base.observation,
         extras=extras,
-        pools=True,
+        per_round_state=True,
         **ours,
     )
 
 
 def check_pool(state: Any, ledger: Ledger) -> None:
-    """Refuse a pool in which an instance is missing, or is free and waits, or waits for two answers."""
-    rooms, (head, n_free, made) = state.turns.size, state.pool.tolist()
-    same = all(len(field) == rooms for name, field in state._asdict().items() if name != "pool")
-    if not (same and 0 <= head < rooms and 0 <= n_free <= made <= rooms):
+    """Raise if an instance of a pool is missing, or is free and waits, or waits for two answers."""
+    capacity, (head, n_free, made) = state.turns.size, state.pool.tolist()
+    same = all(len(field) == capacity for name, field in state._asdict().items() if name != "pool")
+    if not (same and 0 <= head < capacity and 0 <= n_free <= made <= capacity):
         raise InvalidInput("state.pool makes no sense")
     noted = np.array([play.extra[:OWN] for play in ledger.plays.values()]).reshape(-1, OWN)
     waits = [ledger.answers[n - 1] == OPEN or ledger.arrived.get(n) == ANSWERED for n in ledger.plays]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import exploration, flag, whole
+from delaytron.checks import check_bool, check_exploration, check_integer
 from delaytron.compiler.kernel import kernel
 from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import argmax, explore_greedily
@@ -170,8 +170,8 @@ class Rcnbf(Learner):
         block: int = 50_000,
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, (self.rho0, self.rho1) = exploration(gamma), read_noise((rho0, rho1))
-        self.estimate, self.block = flag("estimate", estimate), whole("block", block, at_least=1)
+        self.gamma, (self.rho0, self.rho1) = check_exploration(gamma), read_noise((rho0, rho1))
+        self.estimate, self.block = check_bool("estimate", estimate), check_integer("block", block, at_least=1)
         params: Any = Params(self.gamma, self.rho0, self.rho1)
         if self.estimate:
             if self.rho0 or self.rho1:

@@ -13,7 +13,7 @@ from delaytron.kernels.explore import explore_greedily, follow_greedily, note_no
 from delaytron.kernels.linear import zero_weights
 from delaytron.records import Array, Play, Size
 
-step, told = loop.step, loop.told  # the slots
+step, observation = loop.step, loop.observation  # the slots
 
 
 class LinearState(NamedTuple):
@@ -58,7 +58,7 @@ def true_label(right: bool, y: int) -> int:  # noqa: ARG001
 @kernel
 def hear_late(state: Any, params: Any, past: Play) -> None:
     """Correct a "wrong" by applying the "right" as it comes: exact where "wrong" changes nothing, else the nearest."""
-    step(state, params, past, told(True, past.label))
+    step(state, params, past, observation(True, past.label))
 
 
 @kernel
@@ -87,14 +87,14 @@ class Rule:
     state: type = LinearState
     init: Callable[[Any, Size], Any] = linear_state
     tick: Callable[..., None] = keep_no_clock
-    told: Callable[..., Any] = right_or_wrong
+    observation: Callable[..., Any] = right_or_wrong
     note: Callable[..., None] = note_nothing
     extras: tuple[str, ...] = ()
     revise: Callable[..., None] = hear_late
     pick: Callable[..., tuple[int, int, float]] = pick_one
-    covers: Callable[..., bool] = same_label
+    is_correct: Callable[..., bool] = same_label
     scale: Callable[..., float] = as_they_are
-    pools: bool = False  # whether the state needs room for every round that may be open at once
+    per_round_state: bool = False  # whether the state needs room for every round that may be open at once
 
     def __deepcopy__(self, memo: Any) -> "Rule":
         return self  # functions only: nothing in it changes
@@ -135,7 +135,7 @@ class Rule:
         return self._bind("choose", loop.choose)
 
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
-        names = ("policy", "step", "tick", "told", "note", "revise", "pick", "covers", "scale")
+        names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct", "scale")
         slots = {name: getattr(self, name) for name in names}
         if part == "play" and self.revise is hear_late:
             slots["revise"] = no_revision  # the loop then takes the step itself: half the code to compile

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import choice, exploration, positive, whole
+from delaytron.checks import check_choice, check_exploration, check_integer, check_positive
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.diagonal import compare, grow_class, inverse_diagonal
 from delaytron.kernels.explore import explore_greedily, rival_of
@@ -142,10 +142,13 @@ class Soba(Learner):
         matrix: str = "diagonal",
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, self.a = exploration(gamma), positive("a", a)
-        self.matrix = choice("matrix", matrix, ("diagonal", "full"))
+        self.gamma, self.a = check_exploration(gamma), check_positive("a", a)
+        self.matrix = check_choice("matrix", matrix, ("diagonal", "full"))
         if self.matrix == "full":
-            check_memory(1, whole("n_classes", n_classes, at_least=2) * whole("n_features", n_features, at_least=1))
+            check_memory(
+                1,
+                check_integer("n_classes", n_classes, at_least=2) * check_integer("n_features", n_features, at_least=1),
+            )
             self.rule, self.averages = FULL, False
         super().__init__(n_classes, n_features, Params(self.gamma, self.a), common)
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.checks import number, whole, whole_numbers
+from delaytron.checks import check_integer, check_integers, check_number
 from delaytron.comparison.tuning import Terms
 from delaytron.datasets import as_dataset
 from delaytron.delays import NEVER, Delay, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners.base import GAMMAS
 from delaytron.planning.bounds import Bound, Problem, best_bound, describe, exploring
-from delaytron.planning.simulation import BEST, FEATURES, Simulated, Stage, given_stage, made_up_stage
+from delaytron.planning.simulation import BEST, FEATURES, Setup, Simulated, given_setup, synthetic_setup
 from delaytron.records import Ints
 from delaytron.simulation.batches import Progress
 from delaytron.simulation.results import Result, mean_of
-from delaytron.simulation.scenarios import drawn_delays
+from delaytron.simulation.scenarios import draw_delays
 from delaytron.theory import outstanding
 
 __all__ = ["BEST", "FEATURES", "Doubled", "Forecast", "Plan", "draft", "exploring", "plan"]
@@ -45,7 +45,7 @@ class Doubled:
 
     def sample(self, n_rounds: int, rng: np.random.Generator) -> Ints:
         """Return twice the delays that the model draws."""
-        drawn = whole_numbers(f"the delays of {self.model!r}", self.model.sample(n_rounds, rng), n_rounds, low=1)
+        drawn = check_integers(f"the delays of {self.model!r}", self.model.sample(n_rounds, rng), n_rounds, low=1)
         half = NEVER // 2
         return np.where(drawn > half, NEVER, 2 * np.minimum(drawn, half))
 
@@ -73,10 +73,10 @@ class Forecast:
     learners: tuple[Simulated, ...] = ()
     at_bound: Result | None = None
 
-    def simulated(self, stage: Stage, **how: Any) -> "Forecast":
+    def simulated(self, setup: Setup, **how: Any) -> "Forecast":
         """Return the forecast with its simulations."""
-        learners = tuple(stage.simulate(name, self.model, **how) for name in LEARNERS)
-        played = None if self.bound is None else stage.play(LEARNERS[0], self.model, self.bound.gamma, **how)
+        learners = tuple(setup.simulate(name, self.model, **how) for name in LEARNERS)
+        played = None if self.bound is None else setup.play(LEARNERS[0], self.model, self.bound.gamma, **how)
         return replace(self, learners=learners, at_bound=played)
 
     @property
@@ -102,7 +102,7 @@ class Plan:
     rounds: int
     target: float
     best: float | None
-    stage: Stage
+    setup: Setup
     problem: Problem
     forecasts: tuple[Forecast, ...]
 
@@ -116,11 +116,11 @@ class Plan:
         """How many rounds a draft has yet to simulate, of all runs together."""
         reported = sum(len(LEARNERS) + (forecast.bound is not None) for forecast in self.forecasts)
         tuned = len(LEARNERS) * len(self.forecasts)
-        return tuned * self.stage.tuning_rounds + reported * self.stage.reported_rounds
+        return tuned * self.setup.tuning_rounds + reported * self.setup.reported_rounds
 
     def simulated(self, n_jobs: int | None = None, progress: Progress | None = None) -> "Plan":
         """Return the plan with its simulations."""
-        done = (forecast.simulated(self.stage, n_jobs=n_jobs, progress=progress) for forecast in self.forecasts)
+        done = (forecast.simulated(self.setup, n_jobs=n_jobs, progress=progress) for forecast in self.forecasts)
         return replace(self, forecasts=tuple(done))
 
     def plot(self, path: str | Path) -> None:
@@ -187,30 +187,30 @@ def draft(
     limit : int, optional
         The most rounds that a run is simulated; by default 100,000, and fewer where rows are long.
     """
-    error, asked = _between("target", target, 0, 1), whole("rounds", rounds, at_least=1)
+    error, asked = _between("target", target, 0, 1), check_integer("rounds", rounds, at_least=1)
     if asked > MOST_ROUNDS:
         raise InvalidInput(f"rounds must be at most {MOST_ROUNDS}, got {rounds}: plan for a part of them")
     model, terms = as_delay(delay), Terms(asked, runs, tuning_runs, len(GAMMAS), seed)
     if data is None:
-        stage = made_up_stage(classes, features, _share(best), limit, terms)
+        setup = synthetic_setup(classes, features, _share(best), limit, terms)
     elif features is not None or best is not None:
         raise InvalidInput("features and best are for made-up data; leave them out, or leave data out")
     else:
-        stage = given_stage(as_dataset(data), tuning_data, classes, limit, terms)
-    problem = describe(stage.data, norm, loss, radius, seed)
-    forecasts = tuple(_bounded(one, problem, asked, error, stage.terms) for one in (model, Doubled(model)))
+        setup = given_setup(as_dataset(data), tuning_data, classes, limit, terms)
+    problem = describe(setup.data, norm, loss, radius, seed)
+    forecasts = tuple(_bounded(one, problem, asked, error, setup.terms) for one in (model, Doubled(model)))
     share = _share(best) if data is None else None
-    return Plan(_text(delay), asked, error, share, stage, problem, forecasts)
+    return Plan(_text(delay), asked, error, share, setup, problem, forecasts)
 
 
 def _between(name: str, value: Any, low: float, high: float) -> float:
-    if not low < number(name, value) < high:
+    if not low < check_number(name, value) < high:
         raise InvalidInput(f"{name} must be between {low} and {high}, both excluded; got {value!r}")
     return float(value)
 
 
 def _share(best: float | None) -> float:
-    if best is not None and not 0 <= number("best", best) <= HARDEST:
+    if best is not None and not 0 <= check_number("best", best) <= HARDEST:
         raise InvalidInput(f"best must be in [0, {HARDEST}], got {best!r}")
     return BEST if best is None else float(best)
 
@@ -220,5 +220,5 @@ def _text(delay: Any) -> str:
 
 
 def _bounded(model: Delay, problem: Problem, rounds: int, target: float, terms: Terms) -> Forecast:
-    waits = outstanding(drawn_delays(model, rounds, terms.seed))
+    waits = outstanding(draw_delays(model, rounds, terms.seed))
     return Forecast(model, int(waits.sum()), int(waits.max()), best_bound(problem, waits, target, terms.rounds))

@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 
 def answers(plan: Plan) -> Iterator[Answer]:
-    """Go through all that the plan tells."""
+    """Iterate over all that the plan tells."""
     yield from _of_simulation(plan, 0)
     yield from _of_bounds(plan)
     yield from _of_simulation(plan, 1)
@@ -34,7 +34,7 @@ def answers(plan: Plan) -> Iterator[Answer]:
 def _of_simulation(plan: Plan, place: int) -> Iterator[Answer]:
     found = [forecast.learners[place] for forecast in plan.forecasts]
     reached = [one.reached(plan.target) for one in found]
-    rounds = plan.stage.terms.rounds
+    rounds = plan.setup.terms.rounds
 
     def line(question: str, cells: Iterable[str], kind: str = SIMULATION) -> Answer:
         return Answer(f"{found[0].learner}, simulated", question, kind, tuple(cells))
@@ -135,7 +135,7 @@ def summary(plan: Plan) -> list[str]:
 
 
 def _warnings(plan: Plan) -> Iterator[str]:
-    rounds = plan.stage.terms.rounds
+    rounds = plan.setup.terms.rounds
     if rounds < plan.rounds:
         yield f"Only {rounds:,} of {plan.rounds:,} rounds are simulated; for all of them less gamma may do."
     if any(forecast.contradicts for forecast in plan.forecasts):
@@ -159,7 +159,7 @@ def _when(one: Simulated, plan: Plan) -> str:
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Return a plan as plain values; whatever has numbers says of which kind they are."""
-    data, terms, moved = plan.stage.data, plan.stage.terms, change(plan)
+    data, terms, moved = plan.setup.data, plan.setup.terms, change(plan)
     return {
         "classes": plan.n_classes,
         "rounds": plan.rounds,
@@ -212,7 +212,7 @@ def _exploring(plan: Plan, gamma: float, rounds: Sequence[int]) -> dict[str, Any
 
 
 def _simulation(plan: Plan, one: Simulated) -> dict[str, Any]:
-    reached, rounds = one.reached(plan.target), plan.stage.terms.rounds
+    reached, rounds = one.reached(plan.target), plan.setup.terms.rounds
     return {
         "kind": SIMULATION,
         "learner": one.learner,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import number, positive
+from delaytron.checks import check_number, check_positive
 from delaytron.datasets import Dataset
 from delaytron.errors import InvalidInput
 from delaytron.learners import PassiveAggressive
@@ -133,7 +133,7 @@ def first_round(error: Callable[[Ints], Array], n_rounds: int, target: float) ->
 
 
 def exploring(n_classes: int, gamma: float, n_rounds: int) -> float:
-    """Return how many labels are wrong in the mean because they are played at random: gamma (K - 1) / K T.
+    """Return how many labels are wrong on average because they are played at random: gamma (K - 1) / K T.
 
     Examples
     --------
@@ -147,9 +147,9 @@ def describe(data: Dataset, norm: float | None, loss: float | None, radius: floa
     """Take what the user knows of the problem, and find the rest in the data."""
     X: Any = data.X
     squares = np.asarray((X.multiply(X) if data.sparse else X**2).sum(axis=1), np.float64).ravel()
-    longest = max(float(np.sqrt(squares.max())), 1e-12) if radius is None else positive("radius", radius)
+    longest = max(float(np.sqrt(squares.max())), 1e-12) if radius is None else check_positive("radius", radius)
     if norm is not None:
-        return Problem(data.n_classes, longest, np.array([positive("norm", norm)]), np.array([_loss(loss)]))
+        return Problem(data.n_classes, longest, np.array([check_positive("norm", norm)]), np.array([_loss(loss)]))
     if loss is not None:
         raise InvalidInput("a loss is that of weights of a known norm: give the norm, too")
     found = comparators(data, max(float(squares.mean()), 1e-12), seed)
@@ -159,7 +159,7 @@ def describe(data: Dataset, norm: float | None, loss: float | None, radius: floa
 
 
 def _loss(given: float | None) -> float:
-    if given is not None and number("loss", given) < 0:
+    if given is not None and check_number("loss", given) < 0:
         raise InvalidInput(f"loss must be at least 0, got {given!r}")
     return float(given or 0.0)
 

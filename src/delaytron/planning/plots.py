@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delaytron.planning.simulation import Simulated, errors_by_gamma
-from delaytron.plotting import COLOURS, DASHES, MARKERS, draw_band, name_errors, save_picture
+from delaytron.plotting import COLOURS, DASHES, MARKERS, draw_band, name_errors, save_figure
 
 if TYPE_CHECKING:
     from delaytron.planning import Plan
@@ -31,10 +31,10 @@ def plot_plan(plan: "Plan", path: str | Path) -> None:
         lines["target"] = panel.axhline(plan.target, color=COLOURS[2], linewidth=1.2)
         panel.grid(visible=True, which="major", alpha=0.3)
         panel.set(xscale="log", yscale="log", ylabel="error of the played labels")
-    _dress(left, right, plan)
+    _style_axes(left, right, plan)
     figure.legend(lines.values(), lines, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
-    figure.suptitle(f"{plan.n_classes} classes, {plan.stage.data.name}, delay {plan.delay}: simulations", fontsize=11)
-    save_picture(figure, path)
+    figure.suptitle(f"{plan.n_classes} classes, {plan.setup.data.name}, delay {plan.delay}: simulations", fontsize=11)
+    save_figure(figure, path)
 
 
 def _draw_rounds(panel: Any, one: Simulated, **look: Any) -> Any:
@@ -60,8 +60,8 @@ def _draw_exploring(panel: Any, plan: "Plan") -> Any:
     return panel.plot(gammas, share, color="#777777", linestyle=":", linewidth=1.4)[0]
 
 
-def _dress(left: Any, right: Any, plan: "Plan") -> None:
-    terms = plan.stage.terms
+def _style_axes(left: Any, right: Any, plan: "Plan") -> None:
+    terms = plan.setup.terms
     left.set(xlabel="rounds", ylim=(None, 1.05), xlim=(min(10, terms.rounds / 2), None))
     left.set_title(f"with the gamma chosen: {terms.runs} runs, lowest to highest", fontsize=10)
     lowest = min(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import whole
+from delaytron.checks import check_integer
 from delaytron.comparison.tuning import Terms
 from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay
@@ -30,7 +30,7 @@ CHECKPOINTS = 256  # log-spaced: neighbours differ by 5 % in 100,000 rounds
 def mixture(n_classes: int, n_features: int, n_rows: int, best: float, seed: int) -> Dataset:
     """Make up rows of norm 1: a round cloud per class, so wide that the nearest centre is wrong in a share `best`.
 
-    The centres have norm 1 as well, so that rule is linear, and no other rule is better in the mean. The cloud is as
+    The centres have norm 1 as well, so that rule is linear, and no other rule is better on average. The cloud is as
     wide as just fits these rows: each of them has a width from which on another centre is nearer.
 
     Examples
@@ -59,7 +59,7 @@ def _of_norm_1(rows: Array) -> Array:
 
 
 def row_length(data: Dataset) -> float:
-    """Return how many numbers other than 0 a row has, in the mean; all of them where the matrix is dense."""
+    """Return how many numbers other than 0 a row has on average; all of them where the matrix is dense."""
     X: Any = data.X
     return max(1.0, X.nnz / data.n_rows) if data.sparse else float(data.n_features)
 
@@ -127,7 +127,7 @@ class Simulated:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Setup:
     """What all simulations of a plan share."""
 
     data: Dataset
@@ -160,29 +160,32 @@ class Stage:
         return simulate_settings(learner, self.data, settings, **asked, n_checkpoints=CHECKPOINTS, **how)
 
 
-def made_up_stage(classes: int | None, features: int | None, best: float, limit: int | None, terms: Terms) -> Stage:
+def synthetic_setup(classes: int | None, features: int | None, best: float, limit: int | None, terms: Terms) -> Setup:
     """Return made-up data, and others for the tuning; runs draw their own rows from them."""
     if classes is None:
         raise InvalidInput("how many classes are there? Give classes, or data that have them")
-    K, d = whole("classes", classes, at_least=2), whole("features", FEATURES if features is None else features, 2)
+    K, d = (
+        check_integer("classes", classes, at_least=2),
+        check_integer("features", FEATURES if features is None else features, 2),
+    )
     shorter = _shorter(terms, limit, affordable(K, d))
     n_rows = max(1, min(MOST_ROWS, shorter.rounds // 2))
     data, others = (mixture(K, d, n_rows, best, seed) for seed in (terms.seed, terms.tuning_seed))
-    return Stage(data, others, shorter)
+    return Setup(data, others, shorter)
 
 
-def given_stage(data: Dataset, tuning_data: Any, classes: int | None, limit: int | None, terms: Terms) -> Stage:
+def given_setup(data: Dataset, tuning_data: Any, classes: int | None, limit: int | None, terms: Terms) -> Setup:
     """Return the user's data, and those for the tuning, which may be the same."""
     others = data if tuning_data is None else as_dataset(tuning_data)
     if classes not in (None, data.n_classes):
         raise InvalidInput(f"classes must be those of the data, {data.n_classes}, or left out; got {classes!r}")
     if (others.n_classes, others.n_features) != (data.n_classes, data.n_features):
         raise InvalidInput(f"tuning_data must have the classes and features of {data!r}; got {others!r}")
-    return Stage(data, others, _shorter(terms, limit, affordable(data.n_classes, row_length(data))))
+    return Setup(data, others, _shorter(terms, limit, affordable(data.n_classes, row_length(data))))
 
 
 def _shorter(terms: Terms, limit: int | None, usual: int) -> Terms:
-    most = usual if limit is None else whole("limit", limit, at_least=1)
+    most = usual if limit is None else check_integer("limit", limit, at_least=1)
     return replace(terms, rounds=min(terms.rounds, most))
 
 

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.checks import whole
+from delaytron.checks import check_integer
 from delaytron.datasets import Dataset, FileStream
 from delaytron.learners import Learner
 from delaytron.learners.base import new_scratch
-from delaytron.learners.feedback import Life
-from delaytron.records import Array, Ints, Span, Worlds
+from delaytron.learners.feedback import FeedbackModel
+from delaytron.records import Array, Ints, Scenarios, Span
 from delaytron.simulation.scenarios import (
-    BYTES_PER_LIVELY_ROUND,
+    BYTES_PER_EXPIRING_ROUND,
     BYTES_PER_ROUND,
-    Setting,
+    SimulationConfig,
     checkpoints,
     empty_log,
-    make_worlds,
-    most_busy,
+    make_scenarios,
+    max_open_rounds,
 )
 from delaytron.simulation.windows import Window, windows
 
@@ -35,13 +35,13 @@ Job = tuple[int, int]  # run, and entry of the parameter grid
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     """What all batches of a simulation share."""
 
     data: Dataset | FileStream
-    setting: Setting
+    config: SimulationConfig
     progress: Progress | None
-    make_worlds: Callable[[Sequence[int], Setting, Life], tuple[Worlds, int]] = make_worlds
+    make_scenarios: Callable[[Sequence[int], SimulationConfig, FeedbackModel], tuple[Scenarios, int]] = make_scenarios
 
     @property
     def memory(self) -> int:
@@ -52,14 +52,14 @@ class Plan:
     def ahead(self) -> int:
         """How early to ask the memory for rows: only rows drawn from more than the caches hold are worth it."""
         large = isinstance(self.data, Dataset) and self.data.n_bytes > CACHE_BYTES
-        return AHEAD if large and self.setting.n_rounds > self.data.n_rows else 0
+        return AHEAD if large and self.config.n_rounds > self.data.n_rows else 0
 
 
-def play_all(plan: Plan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> tuple[Ints, Array]:
+def play_all(plan: BatchPlan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> tuple[Ints, Array]:
     """Play all jobs; return the mistakes and the losses of each in the order of the jobs."""
     from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
 
-    threads = cpu_count() if n_jobs in (None, -1) else whole("n_jobs", n_jobs, at_least=1)
+    threads = cpu_count() if n_jobs in (None, -1) else check_integer("n_jobs", n_jobs, at_least=1)
     if isinstance(plan.data, FileStream):
         threads = 1  # reading takes longer than playing, so as many runs as possible share it
     batches = [batch for group in _groups(learners, jobs) for batch in _batches(plan, learners, group, threads)]
@@ -74,20 +74,24 @@ def _groups(learners: list[Learner], jobs: list[Job]) -> list[list[Job]]:
     """Put together the jobs that one compiled loop can play side by side: same rule, same kind of feedback."""
     groups: dict[Any, list[Job]] = {}
     for run, entry in jobs:
-        groups.setdefault((id(learners[entry].rule), learners[entry].life), []).append((run, entry))
+        groups.setdefault((id(learners[entry].rule), learners[entry].feedback_model), []).append((run, entry))
     return list(groups.values())
 
 
-def _batches(plan: Plan, learners: list[Learner], jobs: list[Job], threads: int) -> Iterator[list[Job]]:
+def _batches(plan: BatchPlan, learners: list[Learner], jobs: list[Job], threads: int) -> Iterator[list[Job]]:
     """Cut the jobs into batches that fit the memory, keep every thread busy and have runs side by side."""
     pattern = learners[jobs[0][1]]
-    most = 1 if pattern.rule.pools else min(BATCH_RUNS, -(-len(jobs) // threads))  # how large a pool is shows later
-    world_bytes = plan.setting.n_rounds * (BYTES_PER_LIVELY_ROUND if pattern.life.expires else BYTES_PER_ROUND)
+    most = (
+        1 if pattern.rule.per_round_state else min(BATCH_RUNS, -(-len(jobs) // threads))
+    )  # how large a pool is shows later
+    scenario_bytes = plan.config.n_rounds * (
+        BYTES_PER_EXPIRING_ROUND if pattern.feedback_model.expires else BYTES_PER_ROUND
+    )
     state_bytes = pattern.state_bytes(plan.data.sparse)
     batch: list[Job] = []
     for job in jobs:
-        worlds = len({run for run, _ in [*batch, job]})
-        size = worlds * world_bytes + (len(batch) + 1) * state_bytes
+        scenarios = len({run for run, _ in [*batch, job]})
+        size = scenarios * scenario_bytes + (len(batch) + 1) * state_bytes
         if batch and (len(batch) >= most or size > plan.memory / threads):
             yield batch
             batch = []
@@ -95,21 +99,21 @@ def _batches(plan: Plan, learners: list[Learner], jobs: list[Job], threads: int)
     yield batch
 
 
-def _play(plan: Plan, learners: list[Learner], jobs: list[Job]) -> tuple[Ints, Array]:
+def _play(plan: BatchPlan, learners: list[Learner], jobs: list[Job]) -> tuple[Ints, Array]:
     """Play one batch; return mistakes and losses (see `Log`) of every run at every checkpoint."""
     pattern = learners[jobs[0][1]]
     rule, scratch = pattern.rule, new_scratch(plan.data.n_classes)
     runs = sorted({run for run, _ in jobs})
-    worlds, longest = plan.make_worlds(runs, plan.setting, pattern.life)
-    world_of = np.searchsorted(runs, [run for run, _ in jobs])
+    scenarios, longest = plan.make_scenarios(runs, plan.config, pattern.feedback_model)
+    scenario_of = np.searchsorted(runs, [run for run, _ in jobs])
     params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
-    size = pattern.size(plan.data.sparse)._replace(n_open=most_busy(worlds) if rule.pools else 1)
-    log, states = empty_log(len(jobs), longest, len(rule.extras), plan.setting.losses), rule.init(params, size)
-    noted, stops = [], checkpoints(plan.setting.n_rounds, plan.setting.n_checkpoints).tolist()
-    for window in windows(plan.data, worlds, longest):
+    size = pattern.size(plan.data.sparse)._replace(n_open=max_open_rounds(scenarios) if rule.per_round_state else 1)
+    log, states = empty_log(len(jobs), longest, len(rule.extras), plan.config.losses), rule.init(params, size)
+    noted, stops = [], checkpoints(plan.config.n_rounds, plan.config.n_checkpoints).tolist()
+    for window in windows(plan.data, scenarios, longest):
         for begin, end in _spans(window, stops):
             span = Span(begin, end, plan.ahead)
-            rule.play(window.stream, worlds, world_of, log, states, params, scratch, (0, 0), span)
+            rule.play(window.stream, scenarios, scenario_of, log, states, params, scratch, (0, 0), span)
             if end in stops:
                 noted.append((log.mistakes.copy(), log.losses.copy()))
             if plan.progress is not None:

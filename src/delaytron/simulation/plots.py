@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.plotting import COLOURS, DASHES, draw_band, save_picture
+from delaytron.plotting import COLOURS, DASHES, draw_band, save_figure
 from delaytron.simulation.results import Result
 
 WIDEST = 44  # letters of a title or a label that fit into one panel
@@ -31,12 +31,12 @@ def plot_curves(results: Sequence[Result], path: str | Path) -> None:
     for result in results:
         panel = panels[rows.index(result.delay if varying else ""), learners.index(result.learner)]
         _draw_result(panel, result, varying, lines)
-    _dress(panels, learners, rows, "log" if any((result.error_rate > 0).any() for result in results) else "linear")
+    _style_axes(panels, learners, rows, "log" if any((result.error_rate > 0).any() for result in results) else "linear")
     columns = max(1, int(11 * width) // (max(map(len, lines)) + 7))
     figure.set_figheight(height + 0.2 * -(-sum(1 + label.count("\n") for label in lines) // columns))
     figure.legend(lines.values(), lines, loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
     figure.suptitle(f"{results[0].dataset}: error so far against rounds")
-    save_picture(figure, path)
+    save_figure(figure, path)
 
 
 def _varying(results: Sequence[Result]) -> list[str]:
@@ -65,7 +65,7 @@ def _draw_curve(panel: Any, part: Result, **look: Any) -> Any:
     return draw_band(panel, rounds, errors.mean(axis=0), errors.min(axis=0), errors.max(axis=0), **look)
 
 
-def _dress(panels: Any, learners: Sequence[str], rows: Sequence[str], scale: str) -> None:
+def _style_axes(panels: Any, learners: Sequence[str], rows: Sequence[str], scale: str) -> None:
     for (row, column), panel in np.ndenumerate(panels):
         panel.set(xscale=scale, yscale=scale)
         panel.grid(visible=True, which="major", alpha=0.3)

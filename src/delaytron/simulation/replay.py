@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.checks import one_per_round, whole_numbers
+from delaytron.checks import check_integers, check_one_per_round
 from delaytron.errors import InvalidInput
 from delaytron.learners.base import Learner
 from delaytron.learners.rule import stack
 from delaytron.matrices import as_kind, as_stream, check_matrix, is_sparse
 from delaytron.records import Array, Run, Span
-from delaytron.simulation.scenarios import deliver, empty_log, empty_worlds, most_busy
+from delaytron.simulation.scenarios import deliver, empty_log, empty_scenarios, max_open_rounds
 
 
 def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
@@ -40,27 +40,27 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     twin.flush()
     matrix = check_matrix(X, learner.n_features)
     if twin.ledger.rounds == 0:
-        twin.settle(sparse=is_sparse(matrix))
+        twin.reset_state(sparse=is_sparse(matrix))
     matrix = as_kind(matrix, twin.sparse)
     T = matrix.shape[0]
-    labels = whole_numbers("y", y, T, 0, learner.n_classes - 1)
-    worlds = empty_worlds(1, T, twin.life)
-    worlds.rows[0], worlds.draws[0] = np.arange(T), _uniform(draws, T)
-    worlds.lies[0] = twin.life.bend(twin.noise_draws(worlds.lies.size))
-    deliver(whole_numbers("delays", delays, T, 1), twin.life, worlds, 0)
+    labels = check_integers("y", y, T, 0, learner.n_classes - 1)
+    scenarios = empty_scenarios(1, T, twin.feedback_model)
+    scenarios.rows[0], scenarios.draws[0] = np.arange(T), _uniform(draws, T)
+    scenarios.flips[0] = twin.feedback_model.flip_mask(twin.noise_draws(scenarios.flips.size))
+    deliver(check_integers("delays", delays, T, 1), twin.feedback_model, scenarios, 0)
     log = empty_log(1, T, len(twin.rule.extras))
     before = (twin.ledger.rounds, twin.pending)
-    states = twin.room(most_busy(worlds) if twin.rule.pools else T)
+    states = twin.room(max_open_rounds(scenarios) if twin.rule.per_round_state else T)
     stream, params = as_stream(matrix, labels), stack(twin.params)
-    twin.rule.play(stream, worlds, np.zeros(1, np.int64), log, states, params, twin.scratch, before, Span(0, T, 0))
+    twin.rule.play(stream, scenarios, np.zeros(1, np.int64), log, states, params, twin.scratch, before, Span(0, T, 0))
     played, greedy = log.label[0, :T].astype(np.int64), log.greedy[0, :T].astype(np.int64)
     state = type(states)(*(field[0] for field in states))
-    right = twin.covers(played, log.extra[0, :T], labels)
+    right = twin.is_correct(played, log.extra[0, :T], labels)
     return Run(played, greedy, log.prob[0, :T].copy(), right, twin.weights_of(state))
 
 
 def _uniform(draws: Any, n_rounds: int) -> Array:
-    numbers = np.asarray(one_per_round("draws", draws, n_rounds), np.float64)
+    numbers = np.asarray(check_one_per_round("draws", draws, n_rounds), np.float64)
     bad = np.flatnonzero(~((numbers >= 0) & (numbers < 1)))
     if bad.size:
         raise InvalidInput(f"draws must be in [0, 1), got {numbers[bad[0]]} in round {bad[0] + 1}")

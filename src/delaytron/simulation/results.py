@@ -12,7 +12,7 @@ from delaytron.records import Array, Ints
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from delaytron.simulation.scenarios import Setting
+    from delaytron.simulation.scenarios import SimulationConfig
 
 
 class Mean(NamedTuple):
@@ -72,7 +72,7 @@ class Result:
         Wrong labels so far: the played ones, and the greedy ones.
     losses : (runs, checkpoints, 2) array, optional
         Losses of the scores so far: the hinge, and the hinge where the greedy label is wrong.
-    setting : Setting, optional
+    config : SimulationConfig, optional
         What rows and delays can be drawn from again.
     """
 
@@ -84,7 +84,7 @@ class Result:
     run: Ints
     mistakes: Ints
     losses: Array | None = None
-    setting: "Setting | None" = None
+    config: "SimulationConfig | None" = None
 
     @property
     def error_rate(self) -> Array:
@@ -112,7 +112,7 @@ class Result:
         }
 
     def groups(self) -> Iterator[tuple[dict[str, Any], "Result"]]:
-        """Go through the parameter settings, each with its own runs."""
+        """Iterate over the parameter settings, each with its own runs."""
         settings = [s for i, s in enumerate(self.parameters) if s not in self.parameters[:i]]
         for setting in settings:
             rows = [i for i, other in enumerate(self.parameters) if other == setting]

@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from delaytron.checks import whole_numbers
+from delaytron.checks import check_integers
 from delaytron.delays import Delay
 from delaytron.kernels.arrivals import schedule
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
-from delaytron.learners.feedback import Life
-from delaytron.records import Bytes, Ints, Log, Rounds, Worlds
+from delaytron.learners.feedback import FeedbackModel
+from delaytron.records import Bytes, Ints, Log, Rounds, Scenarios
 from delaytron.rng import stream
 
 CHECKPOINTS = 64  # rounds at which errors are noted
 BYTES_PER_ROUND = 28  # of one world: 20 that stay, and 8 for the delays while they are sorted
-BYTES_PER_LIVELY_ROUND = 140  # where answers expire, most of it while the events are sorted
+BYTES_PER_EXPIRING_ROUND = 140  # where answers expire, most of it while the events are sorted
 
 
-class Setting(NamedTuple):
+class SimulationConfig(NamedTuple):
     """What the worlds of a simulation have in common."""
 
     n_rows: int
@@ -31,73 +31,75 @@ class Setting(NamedTuple):
     losses: bool = False
 
 
-def make_worlds(runs: Sequence[int], setting: Setting, life: Life) -> tuple[Worlds, int]:
+def make_scenarios(
+    runs: Sequence[int], config: SimulationConfig, feedback_model: FeedbackModel
+) -> tuple[Scenarios, int]:
     """Return the worlds of these runs, and the longest delay that is delivered in any of them."""
-    worlds = empty_worlds(len(runs), setting.n_rounds, life)
+    scenarios = empty_scenarios(len(runs), config.n_rounds, feedback_model)
     longest = 0
     for w, run in enumerate(runs):
-        rng = partial(stream, setting.seed, run=run)
-        worlds.rows[w] = drawn_rows(setting, run)
-        rng("exploration").random(out=worlds.draws[w])
-        worlds.lies[w] = life.bend(rng("noise").random(worlds.lies.shape[1]))
-        delays = drawn_delays(setting.delay, setting.n_rounds, setting.seed, run)
-        longest = max(longest, deliver(delays, life, worlds, w))
-    return worlds, longest
+        rng = partial(stream, config.seed, run=run)
+        scenarios.rows[w] = draw_rows(config, run)
+        rng("exploration").random(out=scenarios.draws[w])
+        scenarios.flips[w] = feedback_model.flip_mask(rng("noise").random(scenarios.flips.shape[1]))
+        delays = draw_delays(config.delay, config.n_rounds, config.seed, run)
+        longest = max(longest, deliver(delays, feedback_model, scenarios, w))
+    return scenarios, longest
 
 
-def drawn_rows(setting: Setting, run: int) -> Rounds:
+def draw_rows(config: SimulationConfig, run: int) -> Rounds:
     """Return the rows that a run shows."""
-    return choose_rows(setting.n_rows, setting.n_rounds, setting.sampling, stream(setting.seed, "rows", run=run))
+    return choose_rows(config.n_rows, config.n_rounds, config.sampling, stream(config.seed, "rows", run=run))
 
 
-def drawn_delays(delay: Delay, n_rounds: int, seed: int, run: int = 0) -> Ints:
+def draw_delays(delay: Delay, n_rounds: int, seed: int, run: int = 0) -> Ints:
     """Return the delays of a run."""
     drawn = delay.sample(n_rounds, stream(seed, "delays", run=run))
-    return whole_numbers(f"the delays of {delay!r}", drawn, n_rounds, low=1)
+    return check_integers(f"the delays of {delay!r}", drawn, n_rounds, low=1)
 
 
 def mean_wait(delay: Delay, n_rounds: int, seed: int) -> float:
     """Return how many rounds one waits on average before the answer comes, or the run ends."""
-    return float(np.minimum(drawn_delays(delay, n_rounds, seed), n_rounds).mean())
+    return float(np.minimum(draw_delays(delay, n_rounds, seed), n_rounds).mean())
 
 
-def empty_worlds(n_worlds: int, n_rounds: int, life: Life) -> Worlds:
+def empty_scenarios(n_scenarios: int, n_rounds: int, feedback_model: FeedbackModel) -> Scenarios:
     """Return room for worlds; what a simple life does not need has no length."""
-    shape = (n_worlds, n_rounds)
-    events = n_rounds * (2 if life.as_wrong else 1)  # a round may expire first and be answered later
-    return Worlds(
+    shape = (n_scenarios, n_rounds)
+    events = n_rounds * (2 if feedback_model.as_wrong else 1)  # a round may expire first and be answered later
+    return Scenarios(
         rows=np.empty(shape, np.uint32),
         draws=np.empty(shape),
-        starts=np.empty((n_worlds, n_rounds + 1), np.uint32),
-        arrivals=np.zeros((n_worlds, events), np.uint32),
-        kinds=np.zeros((n_worlds, events if life.expires else 0), np.uint8),
-        lies=np.empty((n_worlds, n_rounds if life.lies else 0), np.uint8),
-        waiting=np.empty((n_worlds, n_rounds if life.expires else 0), np.uint32),
+        starts=np.empty((n_scenarios, n_rounds + 1), np.uint32),
+        arrivals=np.zeros((n_scenarios, events), np.uint32),
+        kinds=np.zeros((n_scenarios, events if feedback_model.expires else 0), np.uint8),
+        flips=np.empty((n_scenarios, n_rounds if feedback_model.flips else 0), np.uint8),
+        waiting=np.empty((n_scenarios, n_rounds if feedback_model.expires else 0), np.uint32),
     )
 
 
-def deliver(delays: Ints, life: Life, worlds: Worlds, w: int) -> int:
+def deliver(delays: Ints, feedback_model: FeedbackModel, scenarios: Scenarios, w: int) -> int:
     """Write to world `w` what is delivered when; return the longest delay that is."""
-    if not life.expires:
-        return schedule(delays, worlds.starts[w], worlds.arrivals[w])
-    events = expiring_events(delays, life)
-    worlds.starts[w], worlds.waiting[w] = events.starts, events.waiting
-    worlds.arrivals[w, : events.arrivals.size] = events.arrivals
-    worlds.kinds[w, : events.kinds.size] = events.kinds
+    if not feedback_model.expires:
+        return schedule(delays, scenarios.starts[w], scenarios.arrivals[w])
+    events = expiring_events(delays, feedback_model)
+    scenarios.starts[w], scenarios.waiting[w] = events.starts, events.waiting
+    scenarios.arrivals[w, : events.arrivals.size] = events.arrivals
+    scenarios.kinds[w, : events.kinds.size] = events.kinds
     return events.longest
 
 
-def most_busy(worlds: Worlds) -> int:
+def max_open_rounds(scenarios: Scenarios) -> int:
     """Return how many instances the worlds need: a round keeps one until it is answered or counted as wrong."""
-    ended = worlds.starts[:, 1:].astype(np.int64)
-    if worlds.kinds.size:
-        sums = np.cumsum((worlds.kinds == ANSWERED) | (worlds.kinds == EXPIRED), axis=1)
+    ended = scenarios.starts[:, 1:].astype(np.int64)
+    if scenarios.kinds.size:
+        sums = np.cumsum((scenarios.kinds == ANSWERED) | (scenarios.kinds == EXPIRED), axis=1)
         ended = np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), ended, axis=1)
     return int((np.arange(1, ended.shape[1] + 1) - ended).max(initial=0))
 
 
 def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Generator) -> Rounds:
-    """Return which row each round shows: the rows as they stand while they last, else drawn.
+    """Return which row each round shows: the rows in file order while they last, else drawn.
 
     Examples
     --------
@@ -138,7 +140,7 @@ def checkpoints(n_rounds: int, most: int = CHECKPOINTS) -> Ints:
 
 
 class Events(NamedTuple):
-    """What is delivered in each round, ascending in the round it concerns; see `Worlds`."""
+    """What is delivered in each round, ascending in the round it concerns; see `Scenarios`."""
 
     starts: Rounds
     arrivals: Rounds
@@ -147,7 +149,7 @@ class Events(NamedTuple):
     longest: int
 
 
-def expiring_events(delays: Ints, life: Life) -> Events:
+def expiring_events(delays: Ints, feedback_model: FeedbackModel) -> Events:
     """Return the answers that come in time, the rounds that expire and, where that counted as wrong, what comes later.
 
     An answer with a delay of at most `expire_after` is in time. Else the round expires at the start of round
@@ -155,7 +157,7 @@ def expiring_events(delays: Ints, life: Life) -> Events:
 
     Examples
     --------
-    >>> events = expiring_events(np.array([1, 4, 1, 1, 1, 1]), Life(expire_after=2, as_wrong=True))
+    >>> events = expiring_events(np.array([1, 4, 1, 1, 1, 1]), FeedbackModel(expire_after=2, as_wrong=True))
     >>> [events.arrivals[a:b].tolist() for a, b in zip(events.starts, events.starts[1:])]
     [[], [0], [], [1, 2], [3], [1, 4]]
     >>> events.kinds.tolist(), events.waiting.tolist()
@@ -163,10 +165,10 @@ def expiring_events(delays: Ints, life: Life) -> Events:
     """
     T = delays.size
     rounds = np.arange(T)
-    late = delays > life.expire_after
-    due = rounds + np.minimum(delays, life.expire_after)
-    kinds = np.where(late, EXPIRED if life.as_wrong else DROPPED, ANSWERED)
-    second = rounds[late] if life.as_wrong else rounds[:0]
+    late = delays > feedback_model.expire_after
+    due = rounds + np.minimum(delays, feedback_model.expire_after)
+    kinds = np.where(late, EXPIRED if feedback_model.as_wrong else DROPPED, ANSWERED)
+    second = rounds[late] if feedback_model.as_wrong else rounds[:0]
     due_all = np.concatenate([due, second + delays[second]])
     about = np.concatenate([rounds, second])
     kinds = np.concatenate([kinds, np.full(second.size, REVISED)])

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.checks import choice, flag, whole
+from delaytron.checks import check_bool, check_choice, check_integer
 from delaytron.datasets import Dataset, FileStream, as_dataset
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.options import COMMON, own_parameters
-from delaytron.simulation.batches import Plan, Progress, play_all
+from delaytron.simulation.batches import BatchPlan, Progress, play_all
 from delaytron.simulation.results import Result
-from delaytron.simulation.scenarios import CHECKPOINTS, Setting, checkpoints, make_worlds
+from delaytron.simulation.scenarios import CHECKPOINTS, SimulationConfig, checkpoints, make_scenarios
 
 
 def simulate(
@@ -41,7 +41,7 @@ def simulate(
     learner : str, class or learner
         A name in `LEARNERS`, a learner class, or a learner as a pattern (its size must fit the data).
     data : Dataset, (X, y) or FileStream
-        The examples. They are shown as they stand; when `rounds` exceeds them they are drawn. A stream (see
+        The examples. They are shown in file order; when `rounds` exceeds them they are drawn. A stream (see
         `datasets.stream`) is read in blocks, and shown once.
     delay : delay model, int or str
         See `delaytron.delays`; an int D means `Uniform(D)`.
@@ -83,41 +83,41 @@ def simulate_settings(
     progress: Progress | None = None,
     n_checkpoints: int = CHECKPOINTS,
     regret: bool = False,
-    worlds: Any = make_worlds,
+    scenarios: Any = make_scenarios,
 ) -> Result:
     """Play `runs` runs of a learner for each of these settings, each a dict of parameters; else like `simulate`.
 
-    `worlds` makes what happens to runs apart from the learner, or knows it from before.
+    `scenarios` makes what happens to runs apart from the learner, or knows it from before.
     """
     dataset = data if isinstance(data, FileStream) else as_dataset(data)
     learners = _learners(learner, dataset, settings)
     n_rounds = _n_rounds(dataset, rounds)
-    choice("sampling", sampling, ("replacement", "epochs"))
-    first_seed, losses = whole("seed", seed, at_least=0), flag("regret", regret)
-    setting = Setting(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints, losses)
+    check_choice("sampling", sampling, ("replacement", "epochs"))
+    first_seed, losses = check_integer("seed", seed, at_least=0), check_bool("regret", regret)
+    config = SimulationConfig(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints, losses)
     if losses and not all(learner.rule.is_linear for learner in learners):
         raise InvalidInput(
             f"regret is measured where scores are linear in the row; those of {learners[0].name} are not"
         )
-    plan = Plan(dataset, setting, progress, worlds)
-    jobs = [(run, entry) for run in range(whole("runs", runs, at_least=1)) for entry in range(len(settings))]
+    plan = BatchPlan(dataset, config, progress, scenarios)
+    jobs = [(run, entry) for run in range(check_integer("runs", runs, at_least=1)) for entry in range(len(settings))]
     mistakes, noted = play_all(plan, learners, jobs, n_jobs)
     order = sorted(range(len(jobs)), key=lambda j: (jobs[j][1], jobs[j][0]))
     return Result(
         learner=learners[0].name,
         dataset=dataset.name,
-        delay=repr(setting.delay),
+        delay=repr(config.delay),
         rounds=checkpoints(n_rounds, n_checkpoints),
         parameters=[settings[jobs[j][1]] for j in order],
         run=np.array([jobs[j][0] for j in order]),
         mistakes=mistakes[order],
         losses=noted[order] if losses else None,
-        setting=setting,
+        config=config,
     )
 
 
 def _n_rounds(data: Dataset | FileStream, rounds: int | None) -> int:
-    asked = data.n_rows if rounds is None else whole("rounds", rounds, at_least=1)
+    asked = data.n_rows if rounds is None else check_integer("rounds", rounds, at_least=1)
     if isinstance(data, FileStream) and asked > data.n_rows:
         raise InvalidInput(f"a stream shows each of its rows once: rounds must be at most {data.n_rows}, got {asked}")
     return asked
@@ -127,7 +127,7 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
     """Return the class that a name in the registry stands for."""
     if isinstance(learner, type) and issubclass(learner, Learner):
         return learner
-    return LEARNERS[choice("learner", learner, LEARNERS)]
+    return LEARNERS[check_choice("learner", learner, LEARNERS)]
 
 
 def parameter_names(cls: type[Learner]) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from delaytron.datasets import Dataset, FileStream
 from delaytron.matrices import as_stream, stack_rows
-from delaytron.records import Ints, Stream, Worlds
+from delaytron.records import Ints, Scenarios, Stream
 
 
 class Window(NamedTuple):
@@ -18,38 +18,39 @@ class Window(NamedTuple):
     end: int
 
 
-def windows(data: Dataset | FileStream, worlds: Worlds, longest: int) -> Iterator[Window]:
-    """Go through the rounds; `worlds.rows` says where the rows of a round stand in the window that is current."""
+def windows(data: Dataset | FileStream, scenarios: Scenarios, longest: int) -> Iterator[Window]:
+    """Iterate over the rounds; `scenarios.rows` says where the rows of a round stand in the window that is current."""
     if isinstance(data, Dataset):
-        yield Window(as_stream(data.X, data.y), 0, worlds.rows.shape[1])
+        yield Window(as_stream(data.X, data.y), 0, scenarios.rows.shape[1])
     else:
-        yield from _sliding(data, worlds, longest)
+        yield from _sliding(data, scenarios, longest)
 
 
-def _sliding(data: FileStream, worlds: Worlds, longest: int) -> Iterator[Window]:
+def _sliding(data: FileStream, scenarios: Scenarios, longest: int) -> Iterator[Window]:
     """Put the rows of open rounds in front of every block that is read."""
-    begin, n_rounds = 0, worlds.rows.shape[1]
+    begin, n_rounds = 0, scenarios.rows.shape[1]
     before: tuple[Any, Ints] | None = None
     for block in data.blocks():
         X, y = block
         if before is not None:
-            still_open = _open_rounds(worlds, begin, longest)
-            kept = worlds.rows[0, still_open]  # all worlds of a stream show the same rows
+            still_open = _open_rounds(scenarios, begin, longest)
+            kept = scenarios.rows[0, still_open]  # all worlds of a stream show the same rows
             X, y = stack_rows([before[0][kept], X]), np.concatenate([before[1][kept], y])
-            worlds.rows[:, still_open] = np.arange(kept.size)
+            scenarios.rows[:, still_open] = np.arange(kept.size)
         end = min(begin + len(block[1]), n_rounds)
-        worlds.rows[:, begin:end] = np.arange(len(y) - len(block[1]), len(y))[: end - begin]
+        scenarios.rows[:, begin:end] = np.arange(len(y) - len(block[1]), len(y))[: end - begin]
         yield Window(as_stream(X, y), begin, end)
         begin, before = end, (X, y)
         if end == n_rounds:
             return
 
 
-def _open_rounds(worlds: Worlds, begin: int, longest: int) -> Ints:
+def _open_rounds(scenarios: Scenarios, begin: int, longest: int) -> Ints:
     """Return the rounds before `begin` of which any world hears in that round or later."""
-    last = min(begin + longest, worlds.starts.shape[1] - 1)
+    last = min(begin + longest, scenarios.starts.shape[1] - 1)
     heard = [
-        arrivals[starts[begin] : starts[last]] for arrivals, starts in zip(worlds.arrivals, worlds.starts, strict=True)
+        arrivals[starts[begin] : starts[last]]
+        for arrivals, starts in zip(scenarios.arrivals, scenarios.starts, strict=True)
     ]
     rounds = np.unique(np.concatenate(heard))
     return rounds[: np.searchsorted(rounds, begin)].astype(np.int64)

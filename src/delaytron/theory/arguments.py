@@ -6,7 +6,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from delaytron.checks import flag
+from delaytron.checks import check_bool
 from delaytron.errors import InvalidInput
 from delaytron.records import Array
 
@@ -16,8 +16,8 @@ P = ParamSpec("P")
 NOT_NEGATIVE = ("at least 0", lambda value: value >= 0)
 POSITIVE = ("above 0", lambda value: value > 0)
 RATE = ("in (0, 1]", lambda value: (value > 0) & (value <= 1))
-CLASSES = ("whole numbers of at least 2", lambda value: (value >= 2) & (value == np.floor(value)))
-ROUNDS = ("whole numbers of at least 1", lambda value: (value >= 1) & (value == np.floor(value)))
+CLASSES = ("integers of at least 2", lambda value: (value >= 2) & (value == np.floor(value)))
+ROUNDS = ("integers of at least 1", lambda value: (value >= 1) & (value == np.floor(value)))
 
 ALLOWED: dict[str, tuple[str, Callable[[Array], Any]]] = {
     "norm": NOT_NEGATIVE,  # ||W||_F, of the weights that the learner is held against
@@ -48,7 +48,7 @@ def formula(compute: Callable[P, Any]) -> Callable[P, Any]:
     def checked(*args: P.args, **given: P.kwargs) -> Any:
         for name, value in given.items():
             if name in FLAGS:
-                given[name] = flag(name, value)
+                given[name] = check_bool(name, value)
             elif name in ALLOWED and not (name in OPTIONAL and value is None):
                 given[name] = check(name, value)
         _check_together(given)
@@ -85,7 +85,7 @@ def _as_floats(name: str, value: Any) -> Array:
 def _short(value: Any) -> str:
     try:
         text = " ".join(repr(value).split())
-    except ValueError:  # a whole number too long to print
+    except ValueError:  # an integer too long to print
         text = "a number too large"
     return text if len(text) <= 40 else text[:37] + "..."
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.plotting import COLOURS, MARKERS, save_picture
+from delaytron.plotting import COLOURS, MARKERS, save_figure
 from delaytron.records import Array, Ints
 from delaytron.simulation.results import mean_of
 from delaytron.theory.statements import GATED, GREEDY, HINGE
@@ -44,7 +44,7 @@ def plot_studies(studies: Sequence["Study"], path: str | Path) -> None:
             panel.set_title(title, fontsize=10)
         part.suptitle(_title(study), fontsize=11)
         part.supxlabel(fill(NOTE, 132), fontsize=8.5, x=0.02, ha="left", linespacing=1.4)
-    save_picture(figure, path)
+    save_figure(figure, path)
 
 
 def _key(one: "Measured") -> tuple[str, str]:
@@ -75,7 +75,7 @@ def _draw_panel(panel: Any, study: "Study", found: Sequence["Measured"]) -> None
     if mistakes:  # these do not depend on the step
         notes.append(_draw_measured(panel, rounds, found[0], COLOURS[-1], 1.6))
         panel.plot(rounds, rounds, color="0.6", linewidth=1.0, zorder=0)
-    _dress(panel, [note for note in notes if note], "mistakes so far" if mistakes else "regret so far")
+    _style_axes(panel, [note for note in notes if note], "mistakes so far" if mistakes else "regret so far")
 
 
 def _draw_bound(panel: Any, rounds: Ints, one: "Measured", colour: str, place: int) -> None:
@@ -100,7 +100,7 @@ def _above_zero(values: Array) -> Array:
     return np.where(values > 0, values, np.nan)
 
 
-def _dress(panel: Any, notes: Sequence[str], what: str) -> None:
+def _style_axes(panel: Any, notes: Sequence[str], what: str) -> None:
     panel.set(xscale="log", yscale="log", xlabel="rounds", ylabel=what)
     low, high = panel.get_ylim()
     panel.set_ylim(low, high * HEADROOM)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import choice, flag, whole_numbers
+from delaytron.checks import check_bool, check_choice, check_integers
 from delaytron.errors import InvalidInput
 from delaytron.records import Bools, Ints
 
@@ -91,7 +91,7 @@ def outstanding(delays: Any, *, timing: str = "before") -> Ints:
     >>> int(outstanding([1, 3, 1, 2, 2, 1, 4, 1], timing="after").sum())
     11
     """
-    before = choice("timing", timing, TIMINGS) == "before"
+    before = check_choice("timing", timing, TIMINGS) == "before"
     counts = waiting(delays)
     if before:
         counts -= 1
@@ -158,7 +158,7 @@ def counting_sum(delays: Any, *, timing: str = "before") -> int:
     comes = ~missing(given)
     arrivals = _arrivals(given)
     applied = np.cumsum(arrivals, out=arrivals)
-    if choice("timing", timing, TIMINGS) == "after":
+    if check_choice("timing", timing, TIMINGS) == "after":
         applied[1:] = applied[:-1]
     asked: Ints = np.cumsum(comes) - comes  # rounds before this one that are answered sometime
     return int((asked - applied).sum(where=comes))
@@ -176,8 +176,8 @@ def epochs(delays: Any, *, tracker: str = "cumulative", count_self: bool = True)
     >>> epochs([1, 3, 1, 2, 2, 1, 4, 1])
     array([1, 2, 3, 3, 4, 4, 4, 4])
     """
-    counts = waiting(delays) - (not flag("count_self", count_self))
-    sums = choice("tracker", tracker, TRACKERS) == "cumulative"
+    counts = waiting(delays) - (not check_bool("count_self", count_self))
+    sums = check_choice("tracker", tracker, TRACKERS) == "cumulative"
     reached = np.cumsum(counts) if sums else np.maximum.accumulate(counts)
     starts = np.searchsorted(reached, 2 ** np.arange(62))
     return np.cumsum(np.bincount(starts, minlength=counts.size + 1)[: counts.size])
@@ -185,8 +185,8 @@ def epochs(delays: Any, *, tracker: str = "cumulative", count_self: bool = True)
 
 def _checked(delays: Any) -> Ints:
     if not hasattr(delays, "__len__") or getattr(delays, "ndim", 1) == 0:
-        raise InvalidInput(f"delays must be one whole number per round, got {delays!r}")
-    given = whole_numbers("delays", delays, len(delays), low=1)
+        raise InvalidInput(f"delays must be one integer per round, got {delays!r}")
+    given = check_integers("delays", delays, len(delays), low=1)
     if not given.size:
         raise InvalidInput("delays must be those of at least one round, got none")
     return given

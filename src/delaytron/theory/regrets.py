@@ -6,13 +6,13 @@ import numpy as np
 
 from delaytron.errors import InvalidInput
 from delaytron.records import Array, Ints
-from delaytron.simulation.scenarios import drawn_delays, drawn_rows
+from delaytron.simulation.scenarios import draw_delays, draw_rows
 from delaytron.theory.comparators import hinge_losses
 
 if TYPE_CHECKING:
     from delaytron.datasets import Dataset
     from delaytron.simulation.results import Result
-    from delaytron.simulation.scenarios import Setting
+    from delaytron.simulation.scenarios import SimulationConfig
 
 
 class Regret(NamedTuple):
@@ -53,19 +53,18 @@ def comparator_losses(result: "Result", data: "Dataset", W: Array) -> Array:
     """Return the hinge loss of fixed weights on the rows of every run, so far: (runs, checkpoints)."""
     per_row = hinge_losses(W, data)
     so_far = {
-        run: np.cumsum(per_row[drawn_rows(_setting(result), run)])[result.rounds - 1]
-        for run in set(result.run.tolist())
+        run: np.cumsum(per_row[draw_rows(_config(result), run)])[result.rounds - 1] for run in set(result.run.tolist())
     }
     return np.array([so_far[run] for run in result.run.tolist()])
 
 
 def delays_of(result: "Result", run: int) -> Ints:
     """Return the delays of one run, as they were drawn."""
-    setting = _setting(result)
-    return drawn_delays(setting.delay, setting.n_rounds, setting.seed, run)
+    config = _config(result)
+    return draw_delays(config.delay, config.n_rounds, config.seed, run)
 
 
-def _setting(result: "Result") -> "Setting":
-    if result.setting is None:
+def _config(result: "Result") -> "SimulationConfig":
+    if result.config is None:
         raise InvalidInput("rows and delays can be drawn again for results of simulate only")
-    return result.setting
+    return result.config

@@ -36,7 +36,7 @@ class Statement(NamedTuple):
     source: str
     learner: str
     loss: str
-    holds: str
+    valid_for: str
     bound: Callable[..., Any]
     step: Callable[..., Any] | None = None
     most_gamma: float = 1.0
@@ -51,32 +51,32 @@ class Statement(NamedTuple):
         """Whether its formula knows this word."""
         return word in signature(self.bound).parameters
 
-    def says_something(self, words: Mapping[str, Any]) -> bool:
+    def applies(self, arguments: Mapping[str, Any]) -> bool:
         """Whether it is about this rate, and L is known where it is needed."""
-        lacks_bound = self.takes("loss_bound") and words.get("loss_bound") is None
-        return not lacks_bound and bool(np.all(np.less_equal(words["gamma"], self.most_gamma)))
+        lacks_bound = self.takes("loss_bound") and arguments.get("loss_bound") is None
+        return not lacks_bound and bool(np.all(np.less_equal(arguments["gamma"], self.most_gamma)))
 
-    def eta(self, words: Mapping[str, Any]) -> float | None:
+    def eta(self, arguments: Mapping[str, Any]) -> float | None:
         """Return the step that the learner takes: the one given if the formula takes one, else the best."""
         if self.step is None:
             return None
-        given = self.own(words).get("eta") if self.takes("eta") else None
-        return float(_call(self.step, words) if given is None else given)
+        given = self.own(arguments).get("eta") if self.takes("eta") else None
+        return float(_call(self.step, arguments) if given is None else given)
 
-    def own(self, words: Mapping[str, Any]) -> Mapping[str, Any]:
+    def own(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the words with a step only if that is its own: one that is given is that of Delaytron."""
-        return words if self.learner == "delaytron" else {**words, "eta": None}
+        return arguments if self.learner == "delaytron" else {**arguments, "eta": None}
 
-    def value(self, words: Mapping[str, Any]) -> Any:
+    def value(self, arguments: Mapping[str, Any]) -> Any:
         """Return the bound for these words, numbers or arrays of them; `eta` None means the best step."""
-        return _call(self.bound, words)
+        return _call(self.bound, arguments)
 
-    def total(self, words: Mapping[str, Any]) -> Any:
+    def total(self, arguments: Mapping[str, Any]) -> Any:
         """Return what the learner's own loss, or its mistakes, are at most: with the loss of W."""
-        return self.value(words) + (0.0 if self.counts_mistakes else words["comparator_loss"])
+        return self.value(arguments) + (0.0 if self.counts_mistakes else arguments["comparator_loss"])
 
 
-class Row(NamedTuple):
+class BoundRow(NamedTuple):
     """A statement with its bound and its step, None where it says nothing.
 
     Parameters
@@ -88,12 +88,12 @@ class Row(NamedTuple):
     statement: Statement
     bound: float | None
     eta: float | None
-    idle: bool
+    vacuous: bool
 
 
-def _call(formula: Callable[..., Any], words: Mapping[str, Any]) -> Any:
+def _call(formula: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     known = signature(formula).parameters
-    return formula(**{name: value for name, value in words.items() if name in known})
+    return formula(**{name: value for name, value in arguments.items() if name in known})
 
 
 def played_r2(
@@ -114,36 +114,42 @@ def played_r2(
 
 
 _paper = partial(Statement, source=PAPER, learner="delaytron", loss=GATED)
-_ours = partial(Statement, source=REPAIRED, learner="delaytron", loss=GATED, holds="all rounds")
+_ours = partial(Statement, source=REPAIRED, learner="delaytron", loss=GATED, valid_for="all rounds")
 _best_1 = partial(steps.case_1_eta, tight=True)
-_case_1 = partial(_paper, holds="no delay", no_delay=True)
+_case_1 = partial(_paper, valid_for="no delay", no_delay=True)
 _one, _three, _hinge = steps.theorem_2_eta, steps.theorem_3_eta, steps.theorem_r4_eta
 
 STATEMENTS: tuple[Statement, ...] = (
     _case_1("Case 1", bound=bounds.case_1, step=steps.case_1_eta),
     _case_1("Case 1, best step", bound=partial(bounds.case_1, tight=True), step=_best_1),
-    _paper("Theorem 1", holds="the answered rounds", bound=bounds.theorem_1, step=_one),
-    _paper("Theorem 2", holds=LOST, bound=bounds.theorem_2, step=_one),
-    _paper("Corollary 1", holds=LOST, bound=bounds.corollary_1, step=_one),
-    _paper("Theorem 3", holds="all rounds", bound=bounds.theorem_3, step=_three),
-    _paper("Corollary 2", holds="not proved: can be below Theorem 3", bound=bounds.corollary_2, step=_three),
-    _paper("Theorem 4", learner="adaptive_delaytron", holds=f"restart=True; {LOST}", bound=bounds.theorem_4),
+    _paper("Theorem 1", valid_for="the answered rounds", bound=bounds.theorem_1, step=_one),
+    _paper("Theorem 2", valid_for=LOST, bound=bounds.theorem_2, step=_one),
+    _paper("Corollary 1", valid_for=LOST, bound=bounds.corollary_1, step=_one),
+    _paper("Theorem 3", valid_for="all rounds", bound=bounds.theorem_3, step=_three),
+    _paper("Corollary 2", valid_for="not proved: can be below Theorem 3", bound=bounds.corollary_2, step=_three),
+    _paper("Theorem 4", learner="adaptive_delaytron", valid_for=f"restart=True; {LOST}", bound=bounds.theorem_4),
     _ours("Corollary 2, repaired", bound=partial(bounds.corollary_2, repaired=True), step=_three),
     _ours("Theorem R1", bound=repaired.theorem_r1, step=steps.theorem_r1_eta),
-    _ours("Corollary R2", loss=GREEDY, holds="all rounds, any step", bound=repaired.corollary_r2),
-    _ours("Corollary R2, played", loss=PLAYED, holds="all rounds, any step", bound=played_r2),
-    _ours("Corollary R3", loss=GREEDY, holds="any step, gamma up to 1/2", bound=repaired.corollary_r3, most_gamma=0.5),
+    _ours("Corollary R2", loss=GREEDY, valid_for="all rounds, any step", bound=repaired.corollary_r2),
+    _ours("Corollary R2, played", loss=PLAYED, valid_for="all rounds, any step", bound=played_r2),
+    _ours(
+        "Corollary R3", loss=GREEDY, valid_for="any step, gamma up to 1/2", bound=repaired.corollary_r3, most_gamma=0.5
+    ),
     _ours("Theorem R4", learner="hinge_delaytron", loss=HINGE, bound=repaired.theorem_r4, step=_hinge),
     _ours(
-        "Theorem R5", learner="hinge_delaytron", loss=HINGE, holds="its own step, B = ||W||", bound=repaired.theorem_r5
+        "Theorem R5",
+        learner="hinge_delaytron",
+        loss=HINGE,
+        valid_for="its own step, B = ||W||",
+        bound=repaired.theorem_r5,
     ),
     _ours(
         "Theorem R5, gated",
         learner="",
-        holds="the update of delaytron with the step of R5",
+        valid_for="the update of delaytron with the step of R5",
         bound=partial(repaired.theorem_r5, hinge=False),
     ),
-    _ours("Theorem R6", learner="adaptive_delaytron", holds="restart=True", bound=repaired.theorem_r6),
+    _ours("Theorem R6", learner="adaptive_delaytron", valid_for="restart=True", bound=repaired.theorem_r6),
     Statement(
         "Banditron",
         OTHERS,
@@ -166,25 +172,25 @@ STATEMENTS: tuple[Statement, ...] = (
 )
 
 
-def table(words: Mapping[str, Any]) -> list[Row]:
+def table(arguments: Mapping[str, Any]) -> list[BoundRow]:
     """Return all bounds for the numbers of one problem, by the names that all bounds share.
 
     Examples
     --------
     >>> from delaytron.theory import measure
     >>> run = measure([1, 3, 1, 2, 2, 1, 4, 1])._asdict()
-    >>> words = run | {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "comparator_loss": 1, "eta": None}
-    >>> rows = {row.statement.name: row for row in table(words)}
+    >>> arguments = run | {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "comparator_loss": 1, "eta": None}
+    >>> rows = {row.statement.name: row for row in table(arguments)}
     >>> round(rows["Theorem R1"].bound, 6), round(rows["Theorem R1"].eta, 6), rows["Theorem 2"].bound
     (29.393877, 0.136083, None)
     """
-    return [row_of(statement, words) for statement in STATEMENTS]
+    return [row_of(statement, arguments) for statement in STATEMENTS]
 
 
-def row_of(statement: Statement, words: Mapping[str, Any]) -> Row:
+def row_of(statement: Statement, arguments: Mapping[str, Any]) -> BoundRow:
     """Return one statement for the numbers of one problem."""
-    if not statement.says_something(words):
-        return Row(statement, None, None, False)
-    own = statement.own(words)
-    idle = statement.total(own) >= words["n_rounds"]
-    return Row(statement, float(statement.value(own)), statement.eta(own), bool(idle))
+    if not statement.applies(arguments):
+        return BoundRow(statement, None, None, False)
+    own = statement.own(arguments)
+    vacuous = statement.total(own) >= arguments["n_rounds"]
+    return BoundRow(statement, float(statement.value(own)), statement.eta(own), bool(vacuous))

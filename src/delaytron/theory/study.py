@@ -15,13 +15,13 @@ from delaytron.simulation.results import Mean, Result, mean_of
 from delaytron.simulation.simulate import simulate_settings
 from delaytron.theory.regrets import regret
 from delaytron.theory.statements import GATED, GREEDY, HINGE, PAPER, PLAYED, Statement
-from delaytron.theory.trials import Comparator, Terms, Trial, prepare
+from delaytron.theory.trials import Comparator, Trial, TrialTerms, prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PLAYING = ("delay", "rounds", "runs", "seed", "sampling")  # words of `simulate`
-DELAY_WORDS = ("missing", "delay_received", "total_delay", "outstanding", "max_outstanding")
+DELAY_ARGUMENTS = ("missing", "delay_received", "total_delay", "outstanding", "max_outstanding")
 
 
 class Measured(NamedTuple):
@@ -63,7 +63,7 @@ class Measured(NamedTuple):
         stated = self.stated_at_end
         return stated is not None and bool(stated.value - stated.margin > self.bound[-1])  # no interval: no
 
-    def idle(self, n_rounds: int) -> bool:
+    def vacuous(self, n_rounds: int) -> bool:
         """Whether the bound promises no more than weights of 0 give, which lose 1 in every round."""
         return bool(self.bound[-1] + self.comparator_loss[-1] * (not self.statement.counts_mistakes) >= n_rounds)
 
@@ -91,8 +91,8 @@ class Study:
         played, wrong = np.moveaxis(result.mistakes.astype(np.float64), 2, 0)
         loss = (wrong - lost.mistakes).mean(axis=0)  # of the comparator
         eta = result.parameters[0]["eta"] if statement.step else None
-        words = {**self.trial.given, "norm": comparator.norm, "comparator_loss": loss, "eta": eta}
-        bound = np.array(np.broadcast_to(statement.value(words), loss.shape))
+        arguments = {**self.trial.given, "norm": comparator.norm, "comparator_loss": loss, "eta": eta}
+        bound = np.array(np.broadcast_to(statement.value(arguments), loss.shape))
         if statement.step and not statement.takes("eta"):
             bound[:-1] = np.nan  # about the best step for each round, and these runs have that of the last
         values = {GATED: lost.gated, HINGE: lost.hinge, GREEDY: wrong, PLAYED: played}[statement.loss]
@@ -102,7 +102,9 @@ class Study:
     def document(self) -> dict[str, Any]:
         """Return all numbers as plain values."""
         trial, terms = self.trial, self.trial.terms
-        words = {name: value for name, value in trial.words(trial.comparators[0]).items() if name in DELAY_WORDS}
+        arguments = {
+            name: value for name, value in trial.arguments(trial.comparators[0]).items() if name in DELAY_ARGUMENTS
+        }
         shared = {name: getattr(terms, name) for name in ("gamma", "rounds", "runs", "seed", "sampling", "loss_bound")}
         sizes = {"rows": trial.data.n_rows, "classes": trial.data.n_classes, "radius": trial.given["radius"]}
         return {
@@ -110,7 +112,7 @@ class Study:
             **sizes,
             "delay": repr(terms.delay),
             **shared,
-            **{name: float(value) for name, value in words.items()},
+            **{name: float(value) for name, value in arguments.items()},
             "comparators": [{"name": c.name, "norm": c.norm, "loss_per_round": c.loss} for c in trial.comparators],
             "bounds": [_row(one, terms.rounds) for one in self.measured],
         }
@@ -142,11 +144,11 @@ class Study:
 
 
 def _row(one: Measured, n_rounds: int) -> dict[str, Any]:
-    words = one.statement._asdict()
+    arguments = one.statement._asdict()
     return {
-        **{name: words[name] for name in ("name", "source", "learner", "loss", "holds")},
+        **{name: arguments[name] for name in ("name", "source", "learner", "loss", "valid_for")},
         "bound": float(one.bound[-1]),
-        "idle": one.idle(n_rounds),
+        "vacuous": one.vacuous(n_rounds),
         **_mean("measured", one.at_end),
         **_mean("hinge", one.stated_at_end),
         "comparator": one.comparator.name,
@@ -162,18 +164,18 @@ def _mean(name: str, mean: Mean | None) -> dict[str, float | None]:
     return {name: mean.value, f"{name}_margin": mean.known_margin}
 
 
-def study(data: Dataset, terms: Terms | None = None, **how: Any) -> Study:
+def study(data: Dataset, terms: TrialTerms | None = None, **how: Any) -> Study:
     """Measure the regret of the learners that the bounds are about; `how` are options of `play`.
 
     Examples
     --------
     >>> import delaytron as dt
-    >>> found = study(dt.datasets.load("synsep", n_samples=500), Terms(gamma=0.2, delay=5, rounds=500, runs=2))
+    >>> found = study(dt.datasets.load("synsep", n_samples=500), TrialTerms(gamma=0.2, delay=5, rounds=500, runs=2))
     >>> one = next(one for one in found.measured if one.statement.name == "Theorem R1")
     >>> bool(one.at_end.value < one.bound[-1])
     True
     """
-    return play(prepare(data, terms or Terms()), **how)
+    return play(prepare(data, terms or TrialTerms()), **how)
 
 
 def play(trial: Trial, progress: Progress | None = None, n_jobs: int | None = None) -> Study:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import choice, exploration, positive, whole
+from delaytron.checks import check_choice, check_exploration, check_integer, check_positive
 from delaytron.datasets import Dataset
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.records import Array, Ints
-from delaytron.simulation.scenarios import checkpoints, drawn_delays
+from delaytron.simulation.scenarios import checkpoints, draw_delays
 from delaytron.theory.comparators import STRENGTHS, comparator_path, exact_comparator, hinge_losses
 from delaytron.theory.quantities import Quantities, measure
 from delaytron.theory.statements import STATEMENTS, Statement
@@ -21,14 +21,14 @@ PATH_ROWS = 4000  # to which a path of comparators is fitted: any weights are co
 LINEAR_PROGRAM = 4000  # constraints, and weights, that take a second
 NO_LOSS = 1e-9  # a round: what rounding leaves of none
 LARGEST = 0.5  # loss of a round; weights of 0 lose 1
-HARDLY = 1e-4  # a round: what a solver leaves of none
+NEAR_ZERO_LOSS = 1e-4  # a round: what a solver leaves of none
 SMALL = 1e-3  # makes all margins smaller than 1, so that hinge losses tell them
 KINDS = ("best", "separating")
 RESTART = {"restart": True}  # the Adaptive Delaytron that Theorems 4 and R6 are about
 
 
 @dataclass(frozen=True)
-class Terms:
+class TrialTerms:
     """What is played; the same words as those of `simulate`.
 
     Parameters
@@ -52,20 +52,20 @@ class Terms:
     loss_bound: float | None = None
     comparator: str | None = None
 
-    def checked(self) -> "Terms":
-        """Return them with the delay as a model, or refuse."""
+    def checked(self) -> "TrialTerms":
+        """Return them with the delay as a model, or raise."""
         for name, low in (("rounds", 1), ("runs", 1), ("seed", 0)):
-            whole(name, getattr(self, name), at_least=low)
-        choice("sampling", self.sampling, ("replacement", "epochs"))
+            check_integer(name, getattr(self, name), at_least=low)
+        check_choice("sampling", self.sampling, ("replacement", "epochs"))
         if self.eta is not None:
-            positive("eta", self.eta)
+            check_positive("eta", self.eta)
         if self.comparator is not None:
-            choice("comparator", self.comparator, KINDS)
-        return replace(self, gamma=exploration(self.gamma), delay=as_delay(self.delay))
+            check_choice("comparator", self.comparator, KINDS)
+        return replace(self, gamma=check_exploration(self.gamma), delay=as_delay(self.delay))
 
     def delays(self, run: int = 0) -> Ints:
         """Return the delays of a run, as `simulate` draws them."""
-        return drawn_delays(self.delay, self.rounds, self.seed, run)
+        return draw_delays(self.delay, self.rounds, self.seed, run)
 
 
 class Comparator(NamedTuple):
@@ -95,13 +95,13 @@ class Trial:
     """
 
     data: Dataset
-    terms: Terms
+    terms: TrialTerms
     rounds: Ints
     given: Mapping[str, Any]
     comparators: Sequence[Comparator]
     statements: Sequence[Statement]
 
-    def words(self, comparator: Comparator) -> dict[str, Any]:
+    def arguments(self, comparator: Comparator) -> dict[str, Any]:
         """Return the words of the bounds at the last round, with a comparator and its mean loss."""
         last = {name: value[-1] if np.ndim(value) else value for name, value in self.given.items()}
         return last | {"norm": comparator.norm, "comparator_loss": comparator.loss * self.terms.rounds}
@@ -113,7 +113,7 @@ class Trial:
 
     def _best_for(self, statement: Statement) -> Comparator:
         return min(
-            self.comparators, key=lambda comparator: float(statement.total(statement.own(self.words(comparator))))
+            self.comparators, key=lambda comparator: float(statement.total(statement.own(self.arguments(comparator))))
         )
 
     def parameters(self, statement: Statement, comparator: Comparator) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Trial:
             statement, comparator = next(pair for pair in self.chosen if pair[0].name == "Theorem R1")
         shared: dict[str, Any] = {"gamma": self.terms.gamma}
         if statement.step is not None:
-            return shared | {"eta": statement.eta(self.words(comparator))}
+            return shared | {"eta": statement.eta(self.arguments(comparator))}
         return shared | (RESTART if statement.learner == "adaptive_delaytron" else {"B": comparator.norm})
 
     @cached_property
@@ -142,7 +142,7 @@ class Trial:
 
 def prepare(
     data: Dataset,
-    terms: Terms,
+    terms: TrialTerms,
     known: Sequence[Comparator] | None = None,
     statements: Sequence[Statement] = STATEMENTS,
 ) -> Trial:
@@ -161,8 +161,8 @@ def prepare(
     rounds = checkpoints(terms.rounds)
     sizes = {"n_rounds": rounds, "n_classes": data.n_classes, "radius": _radius(rows)}
     asked = {name: getattr(terms, name) for name in ("gamma", "eta", "loss_bound")}
-    about = [s for s in statements if s.learner and not s.no_delay and s.says_something(asked)]
-    return Trial(rows, terms, rounds, {**_delay_words(terms, rounds), **sizes, **asked}, chosen, about)
+    about = [s for s in statements if s.learner and not s.no_delay and s.applies(asked)]
+    return Trial(rows, terms, rounds, {**_delay_arguments(terms, rounds), **sizes, **asked}, chosen, about)
 
 
 def _suitable(known: Sequence[Comparator], kind: str | None, data: Dataset) -> Sequence[Comparator]:
@@ -176,12 +176,12 @@ def _suitable(known: Sequence[Comparator], kind: str | None, data: Dataset) -> S
     return found
 
 
-def _delay_words(terms: Terms, rounds: Ints) -> dict[str, Array]:
+def _delay_arguments(terms: TrialTerms, rounds: Ints) -> dict[str, Array]:
     """Return what the delays contribute up to every checkpoint: the mean over the runs, and the largest maximum."""
     runs = [[measure(delays[:t]) for t in rounds] for delays in map(terms.delays, range(terms.runs))]
     counts = np.array(runs, float)
-    words = dict(zip(Quantities._fields, np.moveaxis(counts.mean(axis=0), 1, 0), strict=True))
-    return words | {"max_outstanding": counts[:, :, Quantities._fields.index("max_outstanding")].max(axis=0)}
+    arguments = dict(zip(Quantities._fields, np.moveaxis(counts.mean(axis=0), 1, 0), strict=True))
+    return arguments | {"max_outstanding": counts[:, :, Quantities._fields.index("max_outstanding")].max(axis=0)}
 
 
 def comparators(data: Dataset) -> list[Comparator]:
@@ -214,12 +214,12 @@ def _path(data: Dataset) -> Iterator[tuple[float, Array]]:
         for C in STRENGTHS:
             W = comparator_path(data, (C,))[0]
             yield C, W
-            if hinge_losses(W, data).mean() < HARDLY:
+            if hinge_losses(W, data).mean() < NEAR_ZERO_LOSS:
                 return
 
 
 def _with_scaled(found: Mapping[str, Array], data: Dataset) -> Iterator[tuple[str, Array]]:
-    """Go through weights, and where they separate the classes, the same ones with a least margin of 1."""
+    """Iterate over weights, and where they separate the classes, the same ones with a least margin of 1."""
     for name, W in found.items():
         yield name, W
         least = (1 - hinge_losses(SMALL * W, data).max()) / SMALL

@@ -17,20 +17,20 @@ WINNERS = ("with delay", "without", "neither")
 COLUMNS = ("data", "the paper's best, delay 1", "error", "best of all, delay {}", "its error", "ratio", "lower")
 
 
-def contest(found: Sequence[Outcome]) -> Section | None:
+def best_against_paper(found: Sequence[Outcome]) -> Section | None:
     """Return who wins on every data set; None where nobody played with and without delay.
 
     On both sides the learner, too, is the one with the lowest error on the seeds of the tuning. Only learners with the
     paper's feedback take part: told right or wrong for one label.
     """
     fair = [outcome for outcome in found if not remark(learner_class(outcome.run.learner))]
-    delays = dict.fromkeys(outcome.line.delay for outcome in fair)
+    delays = dict.fromkeys(outcome.condition.delay for outcome in fair)
     longest = max(delays, key=lambda delay: _wait(delay, fair), default="1")
-    rows = list(filter(None, (_row(data, longest, fair) for data in dict.fromkeys(o.line.data for o in fair))))
+    rows = list(filter(None, (_row(data, longest, fair) for data in dict.fromkeys(o.condition.data for o in fair))))
     if not rows or longest == "1":
         return None
     columns = tuple(column.format(longest) for column in COLUMNS)
-    chosen = "other seeds than those reported" if all(o.line.tuning for o in fair) else "the reported runs"
+    chosen = "other seeds than those reported" if all(o.condition.tuning for o in fair) else "the reported runs"
     text = f"{_counts(rows, longest)} Setting and learner are chosen on {chosen}."
     return Section("The best of all with delay, the paper's best without", text, Table(columns, tuple(rows)))
 
@@ -50,9 +50,9 @@ def _wait(delay: str, found: Sequence[Outcome]) -> float:
 
 
 def _row(data: str, longest: str, fair: Iterable[Outcome]) -> tuple[Cell, ...] | None:
-    on_it = [outcome for outcome in fair if outcome.line.data == data]
-    paper = [o for o in on_it if o.run.learner in PAPER and o.line.delay == "1"]
-    ours = [o for o in on_it if o.line.delay == longest]
+    on_it = [outcome for outcome in fair if outcome.condition.data == data]
+    paper = [o for o in on_it if o.run.learner in PAPER and o.condition.delay == "1"]
+    ours = [o for o in on_it if o.condition.delay == longest]
     if not paper or not ours:
         return None
     theirs, best = (min(side, key=lambda outcome: outcome.chosen_by) for side in (paper, ours))
@@ -65,4 +65,4 @@ def _row(data: str, longest: str, fair: Iterable[Outcome]) -> tuple[Cell, ...] |
 
 
 def _named(outcome: Outcome) -> str:
-    return f"{outcome.line.title} {assignments(outcome.run.parameters)}".strip()
+    return f"{outcome.condition.title} {assignments(outcome.run.parameters)}".strip()

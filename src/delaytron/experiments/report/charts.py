@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from delaytron.delays import as_delay
-from delaytron.experiments.runs import Line
+from delaytron.experiments.runs import Condition
 from delaytron.experiments.selection import Outcome
 from delaytron.experiments.store import Store
 from delaytron.simulation.results import Result, mean_of
@@ -59,7 +59,7 @@ class Chart(NamedTuple):
 
 def charts(found: Sequence[Outcome], store: Store) -> list[Chart]:
     """Return all charts of an experiment."""
-    lines = [outcome.line for outcome in found]
+    lines = [outcome.condition for outcome in found]
     shown = [*_charts_of_learners(found, store)]
     if len({line.delay for line in lines}) > 1:
         shown.append(_delay_chart(found))
@@ -69,19 +69,23 @@ def charts(found: Sequence[Outcome], store: Store) -> list[Chart]:
 
 
 def _charts_of_learners(found: Sequence[Outcome], store: Store) -> Iterator[Chart]:
-    """Go through the charts of every learner that is reported in full."""
-    in_full = {outcome.run.learner for outcome in found if outcome.line.report == "all"}
-    titles = _distinct(outcome.line.title for outcome in found if outcome.run.learner in in_full)
+    """Iterate over the charts of every learner that is reported in full."""
+    in_full = {outcome.run.learner for outcome in found if outcome.condition.report == "all"}
+    titles = _distinct(outcome.condition.title for outcome in found if outcome.run.learner in in_full)
     names = file_names(titles)
     for title in titles:
-        own = [outcome for outcome in found if outcome.line.title == title]
-        tried = [outcome.line for outcome in own if outcome.line.all_reported and _differ_in_gamma(outcome.line)]
+        own = [outcome for outcome in found if outcome.condition.title == title]
+        tried = [
+            outcome.condition
+            for outcome in own
+            if outcome.condition.all_reported and _differ_in_gamma(outcome.condition)
+        ]
         if tried:
             yield _gamma_chart(names[title], title, tried, store)
         yield _rounds_chart(names[title], title, own, found)
 
 
-def _gamma_chart(name: str, title: str, lines: Sequence[Line], store: Store) -> Chart:
+def _gamma_chart(name: str, title: str, lines: Sequence[Condition], store: Store) -> Chart:
     """Figure 1 of the paper: the final error against gamma, a line for each delay."""
     delays = _distinct(line.delay for line in lines)
 
@@ -98,20 +102,20 @@ def _gamma_chart(name: str, title: str, lines: Sequence[Line], store: Store) -> 
 
 def _rounds_chart(name: str, title: str, own: Sequence[Outcome], found: Sequence[Outcome]) -> Chart:
     """Figures 2 and 3 of the paper: the error against rounds, a line for each delay, and the references without."""
-    delays = _distinct(outcome.line.delay for outcome in own)
+    delays = _distinct(outcome.condition.delay for outcome in own)
 
     def series(data: str) -> Iterator[Series]:
         for outcome in own:
-            if outcome.line.data == data:
-                delay = outcome.line.delay
+            if outcome.condition.data == data:
+                delay = outcome.condition.delay
                 yield _curve(f"delay {delay}", outcome.result, delays.index(delay))
         for outcome in found:
-            line = outcome.line
+            line = outcome.condition
             if (line.data, line.delay) == (data, "1") and line.title in REFERENCES.keys() - {title}:
                 yield _curve(f"{line.title}, delay 1", outcome.result, REFERENCES[line.title], dashed=True)
 
     about = f"{title}: error against rounds, mean, lowest and highest run"
-    panels = _panels([outcome.line for outcome in own], series)
+    panels = _panels([outcome.condition for outcome in own], series)
     return Chart(f"rounds-{name}", about, "rounds", "error so far", True, True, "band", (), panels)
 
 
@@ -119,36 +123,36 @@ def _delay_chart(found: Sequence[Outcome]) -> Chart:
     """What delay costs: the final error against the mean delay, a line for each learner."""
     played = {(outcome.run.delay, outcome.run.rounds, outcome.run.seed) for outcome in found}
     waits = {delay: mean_wait(as_delay(delay), rounds, seed) for delay, rounds, seed in played}
-    titles = _distinct(outcome.line.title for outcome in found)
+    titles = _distinct(outcome.condition.title for outcome in found)
 
     def series(data: str) -> Iterator[Series]:
         for place, title in enumerate(titles):
-            own = [o for o in found if (o.line.data, o.line.title) == (data, title)]
+            own = [o for o in found if (o.condition.data, o.condition.title) == (data, title)]
             own.sort(key=lambda outcome: waits[outcome.run.delay])
             if own:
                 yield _means(title, [waits[o.run.delay] for o in own], [o.result for o in own], place)
 
-    panels = _panels([outcome.line for outcome in found], series)
+    panels = _panels([outcome.condition for outcome in found], series)
     about = "What delay costs: mean and 95 % interval"
     return Chart("delay", about, "mean delay in rounds", "final error", True, True, "bars", (), panels)
 
 
 def _learners_chart(found: Sequence[Outcome]) -> Chart:
     """Every learner at every delay."""
-    titles, delays = (_distinct(getattr(o.line, name) for o in found) for name in ("title", "delay"))
+    titles, delays = (_distinct(getattr(o.condition, name) for o in found) for name in ("title", "delay"))
 
     def series(data: str) -> Iterator[Series]:
         for place, delay in enumerate(delays):
-            own = [o for o in found if (o.line.data, o.line.delay) == (data, delay)]
-            at = [float(titles.index(outcome.line.title)) for outcome in own]
+            own = [o for o in found if (o.condition.data, o.condition.delay) == (data, delay)]
+            at = [float(titles.index(outcome.condition.title)) for outcome in own]
             yield _means(f"delay {delay}", at, [o.result for o in own], place)
 
-    panels = _panels([outcome.line for outcome in found], series)
+    panels = _panels([outcome.condition for outcome in found], series)
     about = "Every learner at each delay: mean and 95 % interval"
     return Chart("learners", about, "", "final error", False, True, "dots", tuple(titles), panels)
 
 
-def _panels(lines: Iterable[Line], series: Callable[[str], Iterator[Series]]) -> tuple[Panel, ...]:
+def _panels(lines: Iterable[Condition], series: Callable[[str], Iterator[Series]]) -> tuple[Panel, ...]:
     return tuple(Panel(data, tuple(series(data))) for data in _distinct(line.data for line in lines))
 
 
@@ -172,11 +176,11 @@ def file_names(titles: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _gammas(line: Line) -> Numbers:
+def _gammas(line: Condition) -> Numbers:
     return [run.parameters["gamma"] for run in line.reported if "gamma" in run.parameters]
 
 
-def _differ_in_gamma(line: Line) -> bool:
+def _differ_in_gamma(line: Condition) -> bool:
     """Whether every setting has a gamma of its own, so that errors can stand against it."""
     return len(set(_gammas(line))) == len(line.reported) > 1
 

@@ -138,7 +138,7 @@ def _meeting(evidence: Evidence) -> Claim:
     )
 
 
-class Row(NamedTuple):
+class ClaimRow(NamedTuple):
     """One learner on one data set: a case for each delay, and the references without delay."""
 
     data: str
@@ -149,9 +149,9 @@ class Row(NamedTuple):
 
 def _rows(
     evidence: Evidence, case: Callable[[str, str, str], Case], reference: Callable[[str, str], Cell]
-) -> list[Row]:
+) -> list[ClaimRow]:
     return [
-        Row(
+        ClaimRow(
             data,
             learner,
             {delay: case(data, learner, delay) for delay in evidence.delays},
@@ -162,7 +162,7 @@ def _rows(
     ]
 
 
-def _claim(key: str, statement: str, meaning: str, rows: list[Row], with_no_delay: bool = False) -> Claim:
+def _claim(key: str, statement: str, meaning: str, rows: list[ClaimRow], with_no_delay: bool = False) -> Claim:
     """Count in how many cases with delay it is so; without delay there is nothing to show."""
     asked = [c.true for row in rows for delay, c in row.cases.items() if with_no_delay or delay != "1"]
     answers = [answer for answer in asked if answer is not None]
@@ -175,7 +175,7 @@ def _claim(key: str, statement: str, meaning: str, rows: list[Row], with_no_dela
     return Claim(key, statement, verdict, reason + (f" Not so: {exceptions}." if exceptions else ""), _table(rows))
 
 
-def _exceptions(rows: list[Row], with_no_delay: bool) -> Iterator[str]:
+def _exceptions(rows: list[ClaimRow], with_no_delay: bool) -> Iterator[str]:
     """Name the cases in which it is not so, learner by learner."""
     for learner in dict.fromkeys(row.learner for row in rows):
         named = []
@@ -187,12 +187,12 @@ def _exceptions(rows: list[Row], with_no_delay: bool) -> Iterator[str]:
             yield f"{learner} on {', '.join(named)}"
 
 
-def _table(rows: list[Row]) -> Table:
+def _table(rows: list[ClaimRow]) -> Table:
     delays = list(rows[0].cases) if rows else []
     shown = [name for name in REFERENCES if any(row.references[name] is not None for row in rows)]
     columns = ("data", "learner", *(f"delay {d}" for d in delays), *(f"{name}, delay 1" for name in shown))
     return Table(columns, tuple((*_cells(row), *(row.references[name] for name in shown)) for row in rows))
 
 
-def _cells(row: Row) -> tuple[Cell, ...]:
+def _cells(row: ClaimRow) -> tuple[Cell, ...]:
     return row.data, row.learner, *(case.value for case in row.cases.values())

@@ -21,7 +21,7 @@ class Evidence:
     """The mean error curves of the chosen settings, by data set, learner and delay."""
 
     def __init__(self, found: Iterable[Outcome]) -> None:
-        results = {(o.line.data, o.line.title, o.line.delay): o.result for o in found}
+        results = {(o.condition.data, o.condition.title, o.condition.delay): o.result for o in found}
         self.results: dict[tuple[str, str, str], Result] = results
         self.data = list(dict.fromkeys(data for data, _, _ in results))
         self.learners = [name for name in LEARNERS if any(title == name for _, title, _ in results)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from delaytron.experiments.report.charts import Chart, Series
-from delaytron.plotting import draw_band, look_of, name_errors, save_picture
+from delaytron.plotting import draw_band, look_of, name_errors, save_figure
 
 ENDINGS = (".png", ".svg")
 WIDTH, HEIGHT = 3.1, 2.5  # inches of a panel
@@ -27,7 +27,7 @@ def draw_figures(shown: Iterable[Chart], folder: Path) -> list[Path]:
     for chart in shown:
         figure = _figure(chart)
         for ending in ENDINGS:
-            save_picture(figure, folder / f"{chart.name}{ending}")
+            save_figure(figure, folder / f"{chart.name}{ending}")
             written.append(folder / f"{chart.name}{ending}")
     return written
 
@@ -46,7 +46,7 @@ def _figure(chart: Chart) -> Any:
         drawn = {series.label: _draw(ax, chart.kind, series) for series in panel.series}
         entries |= drawn
         ax.set_title(panel.data, parse_math=False)
-        _dress(ax, chart)
+        _style_axes(ax, chart)
     for ax in axes[len(chart.panels) :]:
         ax.set_axis_off()
     _add_legend(figure, entries, width, height)
@@ -66,7 +66,7 @@ def _draw(ax: Any, kind: str, series: Series) -> Any:
     return ax.errorbar(series.x, series.y, np.abs(around), capsize=2, **look)
 
 
-def _dress(ax: Any, chart: Chart) -> None:
+def _style_axes(ax: Any, chart: Chart) -> None:
     """Name the axes, and write errors as plain numbers, never below 0."""
     drawn = [y for line in ax.lines for y in line.get_ydata() if y > 0]  # a log axis has no place for 0
     log_y = chart.log_y and bool(drawn)

@@ -24,7 +24,7 @@ MISSING = "-"
 X_DIGITS, Y_DIGITS = 7, 5  # significant ones in the page's data: rounds are exact, and the file stays small
 
 
-def write_report(path: Path, report: Report) -> None:
+def write_page(path: Path, report: Report) -> None:
     """Write the page in one piece: after a crash there is the old one or the new one."""
     page = Template(_part("report.html")).substitute(
         title=escape(report.title),

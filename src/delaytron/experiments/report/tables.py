@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from delaytron.experiments.report.model import Section, Table
-from delaytron.experiments.runs import Line
+from delaytron.experiments.runs import Condition
 from delaytron.experiments.selection import Outcome
 from delaytron.experiments.spec import Spec
 from delaytron.experiments.store import Store
@@ -20,9 +20,9 @@ def results_section(found: Sequence[Outcome]) -> Section:
     """Return every line with its chosen setting and errors."""
     rows = tuple(
         (
-            outcome.line.data,
-            outcome.line.title,
-            outcome.line.delay,
+            outcome.condition.data,
+            outcome.condition.title,
+            outcome.condition.delay,
             assignments(outcome.run.parameters) or "-",
             mean_of(outcome.result.final_error),
             float(outcome.result.greedy_error.mean()),
@@ -37,21 +37,27 @@ def results_section(found: Sequence[Outcome]) -> Section:
     return Section("Results", text, Table(RESULT_COLUMNS, rows))
 
 
-def times_section(lines: Sequence[Line], store: Store) -> Section | None:
+def times_section(conditions: Sequence[Condition], store: Store) -> Section | None:
     """Return the minutes that each learner took on each data set; None where nothing was noted."""
-    minutes = _minutes(lines, store)
+    minutes = _minutes(conditions, store)
     if not minutes:
         return None
-    titles, data = (list(dict.fromkeys(getattr(line, name) for line in lines)) for name in ("title", "data"))
+    titles, data = (
+        list(dict.fromkeys(getattr(condition, name) for condition in conditions)) for name in ("title", "data")
+    )
     rows = [(title, *(round(minutes[title, d], 2) for d in data)) for title in titles]
     full = tuple((*row, round(sum(minutes[row[0], d] for d in data), 2)) for row in rows)
     text = f"Minutes by the clock, tuning included: {sum(minutes.values()):.1f} in all."
     return Section("Time", text, Table(("learner", *data, "all"), full))
 
 
-def _minutes(lines: Sequence[Line], store: Store) -> dict[tuple[str, str], float]:
+def _minutes(conditions: Sequence[Condition], store: Store) -> dict[tuple[str, str], float]:
     """Return the minutes by learner and data set; a job that shared the clock with others counts its share."""
-    owner = {run.key: (line.title, line.data) for line in lines for run in (*line.reported, *line.tuning)}
+    owner = {
+        run.key: (condition.title, condition.data)
+        for condition in conditions
+        for run in (*condition.reported, *condition.tuning)
+    }
     minutes: dict[tuple[str, str], float] = defaultdict(float)
     for spent in store.spent():
         for key in set(spent.runs) & owner.keys():
@@ -61,16 +67,18 @@ def _minutes(lines: Sequence[Line], store: Store) -> dict[tuple[str, str], float
 
 def facts(spec: Spec, found: Sequence[Outcome], store: Store) -> dict[str, str]:
     """Return what was played, on what."""
-    lines = [outcome.line for outcome in found]
-    runs = {run.key: run for line in lines for run in (*line.reported, *line.tuning) if store.has(run)}
+    conditions = [outcome.condition for outcome in found]
+    runs = {
+        run.key: run for condition in conditions for run in (*condition.reported, *condition.tuning) if store.has(run)
+    }
     played = sum(run.n_rounds for run in runs.values())
     memory = [spent.memory for spent in store.spent() if runs.keys() & set(spent.runs)]
-    tuning = [len_runs for line in lines for len_runs in {run.runs for run in line.tuning}]
+    tuning = [len_runs for condition in conditions for len_runs in {run.runs for run in condition.tuning}]
     tuned = f", settings chosen by {_span(tuning)} others" if tuning else ""
     return {
-        "data sets": ", ".join(dict.fromkeys(line.data for line in lines)),
-        "learners": ", ".join(dict.fromkeys(line.title for line in lines)),
-        "delays": ", ".join(dict.fromkeys(line.delay for line in lines)),
+        "data sets": ", ".join(dict.fromkeys(condition.data for condition in conditions)),
+        "learners": ", ".join(dict.fromkeys(condition.title for condition in conditions)),
+        "delays": ", ".join(dict.fromkeys(condition.delay for condition in conditions)),
         "runs": f"{_span([o.run.runs for o in found])} of {spec.rounds:,} rounds, seed {spec.seed}{tuned}",
         "rounds in all": f"{compact(played)} ({played:,})",
         "peak memory of a process": f"{max(memory) / 1e9:.2f} GB" if memory else "not noted",

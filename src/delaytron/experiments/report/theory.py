@@ -7,7 +7,7 @@ from delaytron.datasets import is_drawn, load
 from delaytron.experiments.report.model import Cell, Section, Table
 from delaytron.theory.statements import STATEMENTS
 from delaytron.theory.study import Measured, play
-from delaytron.theory.trials import Comparator, Terms, prepare
+from delaytron.theory.trials import Comparator, TrialTerms, prepare
 
 NAMES = ("synsep", "digits")  # data sets that need no download
 SHOWN = ("Theorem 1", "Theorem 3", "Theorem R1", "Corollary R2", "Corollary R3", "Theorem R4")
@@ -37,7 +37,7 @@ def _rows(name: str, delays: Sequence[Any], terms: dict[str, Any]) -> Iterator[t
     statements = [statement for statement in STATEMENTS if statement.name in SHOWN]
     known: Sequence[Comparator] | None = None
     for delay in delays:
-        trial = prepare(data, Terms(delay=delay, **terms), known, statements)
+        trial = prepare(data, TrialTerms(delay=delay, **terms), known, statements)
         known = trial.comparators
         yield from ((name, str(delay), *_cells(one)) for one in play(trial).measured)
 
