@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 import delaytron as dt
 from delaytron.compiler.kernel import Kernel
+from delaytron.kernels.loop import ANSWERED, REVISED
 from delaytron.rng import stream as random_stream
 
 NEVER = 10**9
@@ -18,6 +19,16 @@ NEVER = 10**9
 def by_learner(names):
     """Return test parameters; the tests of one learner run in one process, which then compiles it once."""
     return [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names]
+
+
+def learn(learner, past, answer):
+    """Apply the answer to a past round, as the online object does."""
+    learner.rule.deliver(learner.state, learner.params, past, answer == 1, int(answer), ANSWERED, 0, learner._progress)
+
+
+def correct_late(learner, past):
+    """Let a past round that was counted as wrong be right after all, as the online object does."""
+    learner.rule.deliver(learner.state, learner.params, past, True, 1, REVISED, 0, learner._progress)
 
 
 class Story(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import delaytron as dt
-from delaytron.comparison.compare import compare, prepare, remark
+from delaytron.comparison.compare import compare, prepare
 from delaytron.comparison.plots import spread
 from delaytron.comparison.tuning import TUNING_SEED_OFFSET, Terms, load_for_tuning
 from delaytron.learners.options import own_parameters
@@ -51,7 +51,7 @@ class Huge(dt.Delaytron):
 class Blind(dt.Delaytron):
     """Says that it does not look at the example."""
 
-    sees_context = False
+    remark = "does not look at the example"
 
 
 class TestTuning:
@@ -171,7 +171,7 @@ def test_remarks_tell_whose_errors_mean_something_else():
     assert COMPARED.marked("pab") == "pab"
     (entry,) = compare(DATA, ["dilute"], **SMALL | {"delays": [1], "budget": 1}).entries
     assert "sets" in entry.remark
-    assert remark(Blind) == "does not look at the example"
+    assert dt.Exp3.remark == "does not look at the example"
 
 
 def test_delays_ascend_in_the_mean_wait():

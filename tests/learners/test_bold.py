@@ -56,7 +56,7 @@ def assignment(delays, order):
 def instance_weights(learner, i):
     """The weights of one instance, told by a learner of the base's kind."""
     lone = dt.LEARNERS[learner.base.name](**learner.base.settings())
-    lone.reset_state(learner.sparse)
+    lone._reset_state(learner.sparse)
     lone.state = type(lone.state)(*(getattr(learner.state, name)[i] for name in lone.state._fields))
     return lone.weights
 
@@ -370,7 +370,7 @@ def test_a_pool_that_cannot_grow_refuses_before_anything_changes(monkeypatch):
     learner = a_pool(expire_after=2)
     learner.decide(ROWS[0])
     learner.decide(ROWS[1])
-    monkeypatch.setattr(pool, "MOST_BYTES", learner.state_bytes(learner.sparse))
+    monkeypatch.setattr(pool, "MOST_BYTES", learner._state_bytes(learner.sparse))
     before = everything(learner)
     with pytest.raises(dt.InvalidInput, match="the pool would take"):
         learner.decide(ROWS[2])

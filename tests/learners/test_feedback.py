@@ -11,7 +11,18 @@ import delaytron as dt
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
 from delaytron.learners.feedback import FeedbackModel
 from delaytron.simulation.scenarios import expiring_events
-from streams import NEVER, by_learner, make, play_compiled, play_interpreted, play_online, same_bits, stories
+from streams import (
+    NEVER,
+    by_learner,
+    correct_late,
+    learn,
+    make,
+    play_compiled,
+    play_interpreted,
+    play_online,
+    same_bits,
+    stories,
+)
 
 BANDITS = [name for name, cls in dt.LEARNERS.items() if cls.feedback_type == "correct"]
 EXACT = [name for name in BANDITS if name not in ("pab", "exact_pa", "ova_logistic")]
@@ -93,9 +104,9 @@ def some_play(name, round_number):
 def test_a_right_after_a_wrong_is_corrected_exactly(name, number):
     learner, past = some_play(name, number)
     other, _ = some_play(name, number)
-    learner.rule.learn(learner.state, learner.params, past, 0)
-    learner.rule.correct(learner.state, learner.params, past)
-    other.rule.learn(other.state, other.params, past, 1)
+    learn(learner, past, 0)
+    correct_late(learner, past)
+    learn(other, past, 1)
     np.testing.assert_allclose(learner.weights, other.weights, rtol=0, atol=1e-12)
     np.testing.assert_allclose(learner.scores(ROWS), other.scores(ROWS), rtol=0, atol=1e-12)
 
@@ -104,8 +115,8 @@ def test_a_right_after_a_wrong_is_corrected_exactly(name, number):
 def test_where_no_exact_correction_exists_the_right_is_applied_as_it_comes(name):
     learner, past = some_play(name, 13)
     other, _ = some_play(name, 13)
-    learner.rule.correct(learner.state, learner.params, past)
-    other.rule.learn(other.state, other.params, past, 1)
+    correct_late(learner, past)
+    learn(other, past, 1)
     assert same_bits(learner.weights, other.weights)
 
 

@@ -11,7 +11,7 @@ import delaytron as dt
 from delaytron.kernels.linear import weight_shape
 from delaytron.kernels.updates import banditron_update
 from delaytron.records import Play, Row
-from streams import interpreter, make, play_compiled, same_bits, stories
+from streams import interpreter, learn, make, play_compiled, same_bits, stories
 
 GRID = list(itertools.product((2, 3, 9), (0.05, 0.3, 0.49, 1.0)))
 
@@ -48,11 +48,11 @@ def test_the_order_of_answers_within_a_round_is_rounding_only(story, order):
     shuffled = list(zip(plays, answers, strict=True))
     order.shuffle(shuffled)
     for past, answer in shuffled:
-        learner.rule.learn(learner.state, learner.params, past, answer)
+        learn(learner, past, answer)
     one_order = learner.weights
     learner.state.W[:] = 0
     for past, answer in zip(plays, answers, strict=True):
-        learner.rule.learn(learner.state, learner.params, past, answer)
+        learn(learner, past, answer)
     np.testing.assert_allclose(one_order, learner.weights, rtol=0, atol=1e-9)
 
 

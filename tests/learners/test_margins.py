@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 import delaytron as dt
 from delaytron.records import Play, Row
+from streams import learn
 
 K, D = 4, 3
 
@@ -20,7 +21,7 @@ def updated(learner, W, x, label, correct, **noted):
     """Return the weights after one answer, starting from W."""
     set_weights(learner, W)
     past = Play(1, Row(None, x), noted.get("greedy", 0), label, noted.get("prob", 1.0), noted.get("extra", np.empty(0)))
-    learner.rule.learn(learner.state, learner.params, past, int(correct))
+    learn(learner, past, int(correct))
     return learner.weights_of(learner.state)
 
 

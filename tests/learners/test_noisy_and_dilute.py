@@ -21,7 +21,17 @@ from delaytron.learners.rcnbf import Rcnbf
 from delaytron.records import Play, Row
 from delaytron.rng import stream as random_stream
 from paper_noisy import rcine
-from streams import interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
+from streams import (
+    correct_late,
+    interpreter,
+    learn,
+    make,
+    play_compiled,
+    play_interpreted,
+    play_online,
+    same_bits,
+    stories,
+)
 
 x = np.array([0.5, -2.0, 1.0])
 
@@ -30,7 +40,7 @@ def change(learner, play, correct):
     """What one answer does to the weights of a learner, which stays as it is."""
     before = [field.copy() for field in learner.state]
     old = learner.weights
-    learner.rule.learn.compiled(learner.state, learner.params, play, correct)
+    learn(learner, play, correct)
     new = learner.weights
     for field, value in zip(learner.state, before, strict=True):
         field[...] = value
@@ -202,7 +212,7 @@ def test_the_estimate_from_sets_is_unbiased(n_classes, m, estimator):
         for y in range(n_classes):
             mean, total = np.zeros(n_classes), 0.0
             for chance, play in all_plays(learner):
-                right = bool(learner.is_correct(None, play.extra[None], np.array([y]))[0])
+                right = bool(learner._is_correct(None, play.extra[None], np.array([y]))[0])
                 moved = change(learner, play, right)[:, 0] / play.x.values[0]
                 mean += chance * moved
                 total += chance
@@ -394,8 +404,8 @@ def test_a_wrong_that_is_revised_is_a_right(learner):
     for u in (0.1, 0.5, 0.95):
         play = choose(learner, u)
         wanted = learner.weights + change(learner, play, True)
-        learner.rule.learn.compiled(learner.state, learner.params, play, False)
-        learner.rule.correct.compiled(learner.state, learner.params, play)
+        learn(learner, play, False)
+        correct_late(learner, play)
         close(learner.weights, wanted)
 
 

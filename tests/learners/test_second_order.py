@@ -18,7 +18,7 @@ from delaytron.learners.soba import Soba
 from delaytron.matrices import as_row
 from delaytron.records import Play
 from paper_second_order import softmax
-from streams import make, play_online, same_bits, stories
+from streams import correct_late, learn, make, play_online, same_bits, stories
 
 FORMS = ["diagonal", "full"]
 CLASSES = [Soba, Newtron, Confidit]
@@ -27,7 +27,7 @@ every_layout = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "s
 
 
 def settled(learner, sparse):
-    learner.reset_state(sparse)
+    learner._reset_state(sparse)
     return learner
 
 
@@ -43,10 +43,6 @@ def plays(learner, count, seed=0):
         extra = {Soba: [float(rival)], Newtron: [rng.random(), rng.normal()], Confidit: [rng.choice([-1.0, 1.0])]}
         row = as_row(csr_array(x[None]) if learner.sparse else x, d, learner.sparse)
         yield Play(s, row, rival, label, rng.uniform(0.1, 1.0), np.array(extra[type(learner)])), x
-
-
-def learn(learner, past, correct):
-    learner.rule.learn(learner.state, learner.params, past, int(correct))
 
 
 def direction(learner, past, x):
@@ -104,7 +100,7 @@ def test_full_newtron_follows_the_explicit_matrix_through_thousands_of_updates_a
         learn(learner, past, correct)
         A, b = A + part(past, x, correct)[0], b + part(past, x, correct)[1]
         if i % 10 == 1:  # it was right after all
-            learner.rule.correct(learner.state, learner.params, past)
+            correct_late(learner, past)
             right, wrong = part(past, x, True), part(past, x, False)
             A, b = A + right[0] - wrong[0], b + right[1] - wrong[1]
         worst = max(worst, deviation(learner.weights.ravel(), -np.linalg.solve(A, b)))
@@ -133,7 +129,7 @@ def test_one_step_in_closed_form_is_a_solve_from_any_matrix(sparse):
     for past, x in plays(learner, 20, seed=2):
         root, theta = rng.normal(size=(12, 12)), rng.normal(size=12)
         A = root @ root.T + np.eye(12)
-        learner.reset_state(sparse)
+        learner._reset_state(sparse)
         learner.state.B[:], learner.state.theta[:] = np.linalg.inv(A), theta
         W = np.linalg.solve(A, theta).reshape(3, 4)
         held = learner.state.W[:, :3] if sparse else learner.state.W
@@ -264,7 +260,7 @@ def test_expired_as_wrong_and_then_right_is_right_at_once(cls, form, sparse):
             learn(late, past, False)
             between = late.weights
             learn(prompt, past, True)
-            late.rule.correct(late.state, late.params, past)
+            correct_late(late, past)
             if cls is not Soba and past.extra[0] != 1:  # a sign of +1: it counted as right already
                 assert abs(late.weights - between).max() > 1e-3
     assert_allclose(late.weights, prompt.weights, rtol=0, atol=1e-12)
@@ -284,7 +280,7 @@ def test_a_correction_is_exact_also_after_other_answers(cls, sparse):
             for past, _ in plays(late, 20, seed=2):
                 learn(learner, past, past.label == 1)
         for past in expired:
-            late.rule.correct(late.state, late.params, past)
+            correct_late(late, past)
         assert_allclose(late.weights, prompt.weights, rtol=0, atol=1e-12)
 
 
@@ -296,7 +292,7 @@ def test_taking_back_a_step_that_dwarfs_all_others_leaves_a_sound_learner(form, 
         (past, x), *others = plays(learner, 10, seed)
         huge = past._replace(x=past.x._replace(values=scale * x), extra=np.array([1.0, 0.0]))
         learn(learner, huge, False)
-        learner.rule.correct(learner.state, learner.params, huge)
+        correct_late(learner, huge)
         for other, _ in others:
             learn(learner, other, True)
         assert all(np.isfinite(field).all() for field in learner.state)

@@ -17,7 +17,6 @@ from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.feedback import read_feedback_model
 from delaytron.learners.options import COMMON
-from delaytron.learners.rule import same_label
 from delaytron.rng import stream
 from delaytron.simulation.batches import Progress
 from delaytron.simulation.scenarios import mean_wait
@@ -137,7 +136,7 @@ class Contest:
             start = perf_counter()
             result = simulate_settings(cls, self.data, [chosen], delay=delay, runs=terms.runs, seed=terms.seed, **how)
             seconds, tuned = perf_counter() - start, {name: chosen[name] for name in cls.grid}
-            yield Entry(cls.name, label, tuned, len(settings), result, seconds, tuning_seconds, remark(cls))
+            yield Entry(cls.name, label, tuned, len(settings), result, seconds, tuning_seconds, cls.remark)
 
     def _tune(self, cls: type[Learner], delay: Delay, how: dict[str, Any]) -> tuple[dict[str, Any], float]:
         """Return the setting with the lowest mean final error, and the seconds that it took to find."""
@@ -148,15 +147,6 @@ class Contest:
         which: dict[str, Any] = {"delay": delay, "runs": terms.tuning_runs, "seed": terms.tuning_seed}
         played = simulate_settings(cls, self.tuning_data, settings, **which, **how)
         return played.best().parameters[0], perf_counter() - start
-
-
-def remark(cls: type[Learner]) -> str:
-    """Return why the errors of a learner mean something else than those of most others; "" if they do not."""
-    if cls.feedback_type == "label":
-        return "is told the true label, not only right or wrong"
-    if cls.rule.is_correct is not same_label:
-        return "plays sets of labels: wrong is a set without the true one"
-    return "" if cls.sees_context else "does not look at the example"
 
 
 def _classes(learners: Learners) -> dict[str, type[Learner]]:

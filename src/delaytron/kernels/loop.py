@@ -1,15 +1,19 @@
 """THE delay loop: deliver, tick, update, predict, open; once, for every learner and every use.
 
 A learner fills the slots. The simulator runs `play` over many rounds and runs; the online object runs `advance`,
-`learn`, `correct` and `choose` round by round. Both execute the same lines.
+`deliver` and `choose` round by round. Both execute the same lines: `tick`, `apply_event` and `pick`.
+
+Compiled code cannot be interrupted by an exception of Python. So each of the three calls of the online object notes in
+`Progress` what it has done, and an object that was interrupted anywhere knows where to go on.
 """
 
 from typing import Any
 
 from delaytron.compiler.kernel import kernel, slot
+from delaytron.kernels.averages import add_change, remember
 from delaytron.kernels.explore import rival_of
 from delaytron.kernels.linear import prefetch_row, row_of, score
-from delaytron.records import Array, Ints, Log, Play, Row, Scenarios, Span, Stream
+from delaytron.records import Array, Ints, Log, Play, Progress, Row, Scenarios, Span, Stream
 
 pick: Any = slot()  # (state, params, x, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, told): what one answer does to the state
@@ -23,6 +27,7 @@ state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
 ANSWERED, EXPIRED, REVISED, DROPPED = 0, 1, 2, 3  # an answer; none came: wrong; the answer after that; none came
+BEGUN, APPLIED, KIND, NOW, PLAYED, GREEDY, LABEL = range(7)  # the cells of `Progress.marks`
 BLOCK = 128  # rounds that one run plays before the next run does, so that runs share rows while they are cached
 
 
@@ -74,9 +79,9 @@ def play_block(
             c = s & ring
             past = Play(before[0] + s + 1, x, log.greedy[c], log.label[c], log.prob[c], log.extra[c])
             right = is_correct(past.label, past.extra, y)
-            if scenario.flips.size and scenario.flips[s] >> right & 1:
-                right = not right
-            apply_event(state, params, past, right, y, scenario.kinds[a] if scenario.kinds.size else ANSWERED)
+            kind = scenario.kinds[a] if scenario.kinds.size else ANSWERED
+            flips = scenario.flips[s] if scenario.flips.size else 0
+            apply_event(state, params, past, right, y, kind, flips)
         x, y = example(stream, scenario.rows[t])
         c = t & ring
         log.greedy[c], log.label[c], log.prob[c] = pick(state, params, x, scenario.draws[t], scratch, log.extra[c])
@@ -97,8 +102,10 @@ def add_losses(scratch: tuple[Array, Array], factor: float, y: int, wrong: bool,
 
 
 @kernel
-def apply_event(state: Any, params: Any, past: Play, right: bool, y: int, kind: int) -> None:
-    """Let the learner know of one event."""
+def apply_event(state: Any, params: Any, past: Play, right: bool, y: int, kind: int, flips: int) -> None:
+    """Let the learner know of one event; `flips` has bit 0 set if a "wrong" is turned round, bit 1 if a "right" is."""
+    if flips >> right & 1:
+        right = not right
     if kind == REVISED and revises:
         if right:
             revise(state, params, past)
@@ -116,29 +123,61 @@ def look_ahead(stream: Stream, scenario: Scenarios, t: int) -> None:
 
 
 @kernel
-def advance(state: Any, params: Any, now: int, outstanding: int) -> None:
+def advance(state: Any, params: Any, now: int, outstanding: int, progress: Progress) -> None:
     """Begin round `now`: tell the learner's clock how many rounds wait for an answer, this one included."""
     tick(state, params, now, outstanding)
+    progress.marks[BEGUN] = now
 
 
 @kernel
-def learn(state: Any, params: Any, past: Play, answer: int) -> None:
-    """Apply the answer to a past round."""
-    step(state, params, past, answer)
+def deliver(
+    state: Any, params: Any, past: Play, right: bool, y: int, kind: int, flips: int, progress: Progress
+) -> None:
+    """Apply one event to a past round."""
+    apply_event(state, params, past, right, y, kind, flips)
+    progress.marks[APPLIED] = past.round
+    progress.marks[KIND] = kind
 
 
 @kernel
-def correct(state: Any, params: Any, past: Play) -> None:
-    """Take back that a past round was counted as wrong: it was right."""
-    revise(state, params, past)
+def deliver_averaged(
+    state: Any,
+    params: Any,
+    past: Play,
+    right: bool,
+    y: int,
+    kind: int,
+    flips: int,
+    progress: Progress,
+    average: tuple[Array, Array],
+    now: int,
+) -> None:
+    """Apply one event to a past round, and add what it changes, first used in round `now`, to the sum of the average.
+
+    `average` is that sum, and room for the weights before the update.
+    """
+    total, old = average
+    remember(state.W, past.x.indices, old)
+    apply_event(state, params, past, right, y, kind, flips)
+    add_change(state.W, past.x.indices, old, now, total)
+    progress.marks[APPLIED] = past.round
+    progress.marks[KIND] = kind
 
 
 @kernel
 def choose(
-    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
+    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array, Progress], extra: Array
 ) -> tuple[int, int, float]:
-    """Return the greedy label, the played label and its probability; `extra` takes what the update will need."""
-    greedy, label, prob = pick(state, params, x, u, scratch, extra)
+    """Play the round that `NOW` marks: return the greedy label, the played label and its probability.
+
+    They are noted as well; `extra` takes what the update will need.
+    """
+    scores, p, progress = scratch
+    greedy, label, prob = pick(state, params, x, u, (scores, p), extra)
+    progress.prob[0] = prob
+    progress.marks[GREEDY] = greedy
+    progress.marks[LABEL] = label
+    progress.marks[PLAYED] = progress.marks[NOW]
     return greedy, label, prob
 
 

@@ -1,9 +1,5 @@
 """The average of a learner's weights over its rounds: steadier for prediction than the last ones."""
 
-from typing import Any
-
-import numpy as np
-
 from delaytron.records import Array, Row
 
 
@@ -18,18 +14,11 @@ class Average:
     def __init__(self, total: Array) -> None:
         self.total = total
 
-    def before(self, W: Array, x: Row) -> Array:
-        """Return a copy of the weights that an answer about `x` may move."""
-        return np.array(W[self._touched(x)])
-
-    def after(self, W: Array, x: Row, old: Array, now: int) -> None:
-        """Note the update that round `now` is the first to use."""
-        touched = self._touched(x)
-        self.total[touched] += now * (W[touched] - old)
+    def shape_about(self, x: Row) -> tuple[int, int]:
+        """Return the shape of the weights that an answer about `x` may move."""
+        rows, columns = self.total.shape
+        return (rows if x.indices is None else x.indices.size), columns
 
     def of(self, W: Array, rounds: int) -> Array:
         """Return the average over the rounds so far."""
         return ((rounds + 1) * W - self.total) / rounds if rounds else W
-
-    def _touched(self, x: Row) -> Any:
-        return slice(None) if x.indices is None else x.indices

@@ -1,7 +1,9 @@
 """The online object: decide now, learn whenever the answer comes. The same for every learner."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
+from threading import RLock
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -9,7 +11,8 @@ import numpy as np
 from delaytron.checks import check_integer
 from delaytron.compiler.kernel import fill
 from delaytron.kernels.linear import as_matrix, padded, zero_weights
-from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED, score_all
+from delaytron.kernels.loop import score_all
+from delaytron.learners import rounds
 from delaytron.learners.average import Average
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.options import COMMON, WORDS, Common, own_parameters, read_answer, read_common
@@ -32,19 +35,19 @@ def new_scratch(n_classes: int) -> tuple[Array, Array]:
 
 
 class Learner:
-    """A learner that decides, and is told later (or never) what came of it.
+    """A learner that decides now, and gets to know later (or never) what came of it.
 
     The first decision fixes whether the learner works on dense rows or on sparse ones; rows of the other kind
-    are converted. An error leaves everything as it was. One thread at a time may decide, give feedback or save;
-    `predict` and `scores` may run beside each other.
+    are converted. An error leaves everything as it was, and whatever exception interrupts a call, be it Ctrl-C, the
+    next call goes on exactly. Any number of threads may share a learner.
 
     Parameters
     ----------
     seed : int, optional
         Fixes the exploration and the noise; by default nobody knows it before.
     noise : (rho0, rho1), optional
-        Rehearse with feedback that lies: a "wrong" is heard as "right" at the rate rho0, a "right" as "wrong" at
-        the rate rho1.
+        Rehearse with feedback that is sometimes false: a "wrong" arrives as "right" at the rate rho0, a "right" as
+        "wrong" at the rate rho1.
     expire_after : int, optional
         Stop waiting for an answer that has not come when this many rounds have passed.
     on_expiry : {"drop", "wrong"}
@@ -59,8 +62,8 @@ class Learner:
     """What the feedback tells this learner: whether the label was `correct`, or the true `label`."""
     averages: bool = True
     """Whether an average of the weights makes sense: an answer moves only those of the features it is about."""
-    sees_context: ClassVar[bool] = True
-    """Whether what is decided depends on the row at all."""
+    remark: ClassVar[str] = ""
+    """Why its errors mean something else than those of most others, where they do."""
     grid: ClassVar[Mapping[str, Sequence[Any]]] = {"gamma": GAMMAS}
     """The values of its parameters among which a comparison chooses."""
 
@@ -68,15 +71,19 @@ class Learner:
         options, self.feedback_model = read_common(self, common)
         self.n_classes = check_integer("n_classes", n_classes, at_least=2)
         self.n_features = check_integer("n_features", n_features, at_least=1)
-        self.seed, self.average = int(options["seed"]), bool(options["average"])
+        self.seed = int(options["seed"])
+        self.average = bool(options["average"])
         self.noise = (self.feedback_model.rho0, self.feedback_model.rho1) if options["noise"] is not None else None
-        self.expire_after, self.on_expiry = options["expire_after"], str(options["on_expiry"])
+        self.expire_after = options["expire_after"]
+        self.on_expiry = str(options["on_expiry"])
         self.params = params
         self.ledger = Ledger(WORDS.get(self.feedback_type, ()))
-        self._draws, self._noise = stream(self.seed, "exploration"), stream(self.seed, "noise")
-        self._lies: dict[int, int] = {}
-        self.scratch = new_scratch(self.n_classes)
-        self.reset_state(sparse=False)
+        self._lock = RLock()
+        self._interrupted = False
+        self._at_hand: tuple[Row, Array] = (Row(None, np.empty(0)), np.empty(0))  # of the round being played
+        self._flips: dict[int, int] = {}
+        self._rewind()
+        self._reset_state(sparse=False)
 
     def decide(self, x: Any) -> Decision:
         """Play one round: apply the answers that came, then choose a label for `x`.
@@ -86,36 +93,22 @@ class Learner:
         x : 1-D array, list, or one CSR row
             The example.
         """
-        now = self.ledger.rounds + 1
-        row = as_row(x, self.n_features, None if now == 1 else self.sparse)
-        if now == 1:
-            self.reset_state(sparse=row.indices is not None)
-        self.prepare(now)
-        if self.feedback_model.expires:
-            self.ledger.expire(now - self.feedback_model.expire_after, self.feedback_model.as_wrong)
-        if self.rule.keeps_clock:
-            self.rule.advance.compiled(self.state, self.params, now, self.ledger.pending + 1)
-        self.flush()
-        return cast(Decision, self._play(now, row))
-
-    def prepare(self, now: int) -> None:
-        """Get ready for a round; what can fail fails here, before anything has changed."""
-
-    def _play(self, now: int, row: Row) -> Any:
-        u, extra = self._draws.random(), np.empty(len(self.rule.extras))
-        greedy, label, prob = self.rule.choose.compiled(self.state, self.params, row, u, self.scratch, extra)
-        if self.feedback_model.flips:
-            self._lies[now] = int(self.feedback_model.flip_mask(self._noise.random()))
-        play = Play(now, row, greedy, label, prob, extra)
-        self.ledger.open(play)
-        return self.decision(play)
-
-    def decision(self, play: Play) -> Any:
-        """Return what the caller is told of a round."""
-        return Decision(play.round, play.round, play.label, play.greedy, play.prob)
+        with self._lock:
+            self._recover()
+            now = self.ledger.rounds + 1
+            row = as_row(x, self.n_features, None if now == 1 else self.sparse)
+            if now == 1:
+                self._reset_state(sparse=row.indices is not None)
+            self._prepare(now)
+            self._interrupted = True
+            rounds.begin(self, now)
+            rounds.apply_arrived(self)
+            play = rounds.choose(self, now, row)
+            self._interrupted = False
+            return cast(Decision, self._decision(play))
 
     def feedback(self, id: int, correct: bool | None = None, *, label: int | None = None) -> str:
-        """Tell the answer to a decision: at any time, in any order; it is applied when the next round begins.
+        """Give the answer to a decision: at any time, in any order; it is applied when the next round begins.
 
         Returns
         -------
@@ -123,27 +116,36 @@ class Learner:
             "accepted"; "duplicate" when the same answer was known already; "expired" when the decision had been
             dropped. The last two change nothing.
         """
-        return self.ledger.answer(id, read_answer(self, correct, label))
+        answer = read_answer(self, correct, label)
+        with self._lock:
+            self._recover()
+            arrival = self.ledger.read(id, answer)
+            if arrival.kind is not None:
+                self._interrupted = True
+                self.ledger.note(arrival.number, arrival.kind, answer)
+                self._interrupted = False
+            return arrival.reply
 
     def flush(self) -> None:
         """Apply the answers that came now; this is not a round, so no clock moves."""
-        for number in sorted(self.ledger.arrived):
-            past = self.ledger.plays[number]
-            old = self._average.before(self.state.W, past.x) if self.average else None
-            self._hear(past, self.ledger.arrived[number])
-            if old is not None:
-                self._average.after(self.state.W, past.x, old, self.ledger.rounds + 1)
-            self.ledger.close(number)
+        with self._lock:
+            self._recover()
+            self._interrupted = True
+            rounds.apply_arrived(self)
+            self._interrupted = False
 
-    def _hear(self, past: Play, kind: int) -> None:
-        answer = self.ledger.answers[past.round - 1] if kind in (ANSWERED, REVISED) else 0
-        if kind != EXPIRED and self._lies.pop(past.round, 0) >> answer & 1:
-            answer = 1 - answer
-        if kind == REVISED:
-            if answer:
-                self.rule.correct.compiled(self.state, self.params, past)
-        elif kind != DROPPED:
-            self.rule.learn.compiled(self.state, self.params, past, answer)
+    def _recover(self) -> None:
+        """Finish or take back what an exception interrupted."""
+        if self._interrupted:
+            rounds.recover(self)
+            self._interrupted = False
+
+    def _prepare(self, now: int) -> None:
+        """Get ready for a round; what can fail fails here, before anything has changed."""
+
+    def _decision(self, play: Play) -> Any:
+        """Return what the caller gets to know of a round."""
+        return Decision(play.round, play.round, play.label, play.greedy, play.prob)
 
     @property
     def pending(self) -> int:
@@ -156,36 +158,43 @@ class Learner:
 
     def scores(self, X: Any) -> Array:
         """Return the scores W x of every row, as an (n, K) array."""
+        return self._score(X, self._scoring_weights)
+
+    def _score(self, X: Any, weights: Callable[[], Array]) -> Array:
+        """Score all rows by the weights of one moment, while no other thread changes them."""
         rows: Any = check_matrix(X, self.n_features, one_row_ok=True)
-        W = self._scoring_weights()
-        out, scratch = np.empty((rows.shape[0], self.n_classes)), np.empty(padded(self.n_classes))
-        for start in range(0, rows.shape[0], SCORED):
-            part = as_stream(as_kind(rows[start : start + SCORED], self.sparse), NO_LABELS)
-            _score_all(W, part, scratch, out[start : start + SCORED])
+        out = np.empty((rows.shape[0], self.n_classes))
+        scratch = np.empty(padded(self.n_classes))
+        with self._lock:
+            W = weights()
+            for start in range(0, rows.shape[0], SCORED):
+                part = as_stream(as_kind(rows[start : start + SCORED], self.sparse), NO_LABELS)
+                _score_all(W, part, scratch, out[start : start + SCORED])
         return out
 
     @property
     def weights(self) -> Array:
         """The weights as a (K, d) matrix, a copy."""
-        return self._matrix(self._scoring_weights())
+        with self._lock:
+            return self._matrix(self._scoring_weights())
 
     def weights_of(self, state: Any) -> Array:
         """Return the weights of a state as a (K, d) matrix, a copy, not averaged."""
-        return self._matrix(self.held_weights(state))
+        return self._matrix(self._held_weights(state))
 
-    def held_weights(self, state: Any) -> Array:
+    def _held_weights(self, state: Any) -> Array:
         """Return the weights of a state the way `kernels.linear` wants them."""
         return cast(Array, state.W)
 
-    def is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
+    def _is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
         """Return which of the rounds played rightly."""
         return np.asarray(labels == y)
 
-    def noise_draws(self, count: int) -> Array:
-        """Return the next numbers that decide which answers lie."""
+    def _noise_draws(self, count: int) -> Array:
+        """Return the next numbers that decide which answers are flipped."""
         return self._noise.random(count)
 
-    def room(self, n_rounds: int) -> Any:  # noqa: ARG002
+    def _with_capacity(self, n_rounds: int) -> Any:  # noqa: ARG002
         """Return the state as a batch of one, with room for so many more rounds."""
         return stack(self.state)
 
@@ -193,41 +202,79 @@ class Learner:
         return np.array(as_matrix(W, self.n_classes, self.sparse), order="C")
 
     def _scoring_weights(self) -> Array:
-        W = self.held_weights(self.state)
+        """Return the weights that `scores` and `weights` show."""
+        W = self._held_weights(self.state)
         return self._average.of(W, self.ledger.rounds) if self.average else W
 
     def save(self, path: str | Path) -> None:
         """Write the learner with its open decisions to one safetensors file; `delaytron.load` reads it."""
         from delaytron.learners.files import save  # noqa: PLC0415 - files.py knows all learners
 
-        save(self, path)
+        with self._lock:
+            self._recover()
+            save(self, path)
 
     def size(self, sparse: bool) -> Size:
         """Return for what the state of this learner must have room."""
         return Size(self.n_classes, self.n_features, sparse)
 
-    def state_bytes(self, sparse: bool) -> int:
+    def _state_bytes(self, sparse: bool) -> int:
         """Return how much memory the state of one run takes."""
         return sum(field.nbytes for field in self.rule.init(stack(self.params), self.size(sparse)))
 
-    def reset_state(self, sparse: bool) -> None:
+    def _reset_state(self, sparse: bool) -> None:
         """Start from zero, with weights for dense or for sparse rows."""
         self.sparse = sparse
+        self._set_progress(begun=0)
         stacked = self.rule.init(stack(self.params), self.size(sparse))
         self.state = type(stacked)(*(field[0] for field in stacked))
         if self.average:
             self._average = Average(zero_weights(1, self.size(sparse))[0])
 
-    def restore(self, sparse: bool, state: Any, ledger: Ledger, average: Array | None) -> None:
+    def restore(self, sparse: bool, state: Any, ledger: Ledger, average: Array | None, begun: bool = False) -> None:
         """Take over a saved state; exploration and noise go on with the draws after the last decision's."""
-        self.sparse, self.state, self.ledger = sparse, state, ledger
+        self.sparse = sparse
+        self.state = state
+        self.ledger = ledger
+        self._set_progress(ledger.rounds + 1 if begun else 0)
         if average is not None:
             self._average = Average(average)
-        self._draws, self._noise = stream(self.seed, "exploration"), stream(self.seed, "noise")
-        cast(np.random.PCG64, self._draws.bit_generator).advance(ledger.rounds)
+        self._rewind()
+
+    def _set_progress(self, begun: int) -> None:
+        self._progress = rounds.new_progress(begun)
+        self.scratch = (*new_scratch(self.n_classes), self._progress)
+
+    def _rewind(self) -> None:
+        """Let exploration and noise go on with the draws after the last decision's."""
+        n_rounds = self.ledger.rounds
+        self._draws = stream(self.seed, "exploration")
+        cast(np.random.PCG64, self._draws.bit_generator).advance(n_rounds)
+        self._noise = stream(self.seed, "noise")
         if self.feedback_model.flips:
-            flips = self.feedback_model.flip_mask(self._noise.random(ledger.rounds)).tolist()
-            self._lies = {number: flips[number - 1] for number in ledger.plays}
+            self._flips = rounds.flips_of(self, self._noise.random(n_rounds))
+
+    def _knowing(self, sparse: bool, state: Any) -> "Learner":
+        """Return a learner like this one but for its state, which is not copied."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, sparse=sparse, state=state)
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle takes over, of one moment: all but the lock."""
+        with self._lock:
+            self._recover()
+            return deepcopy({name: value for name, value in self.__dict__.items() if name != "_lock"})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become what a copy or a pickle holds, with a lock of its own."""
+        self.__dict__.update(state)
+        self._lock = RLock()
+
+    def __deepcopy__(self, memo: Any) -> "Learner":
+        twin = object.__new__(type(self))
+        twin.__setstate__(self.__getstate__())
+        return twin
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

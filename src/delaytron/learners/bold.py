@@ -1,6 +1,5 @@
 """BOLD (Joulani, Gyorgy and Szepesvari, 2013): a pool of learners, none of which ever sees a delay."""
 
-from copy import copy
 from typing import Any, Unpack
 
 import numpy as np
@@ -70,17 +69,16 @@ class Bold(Learner):
         """How many instances there are: the most rounds that were open at once."""
         return int(self.state.pool[MADE])
 
-    def prepare(self, now: int) -> None:
+    def _prepare(self, now: int) -> None:
         """Make room for one more instance if none will be free."""
-        if ANSWERED in self.ledger.arrived.values() or (
-            self.feedback_model.as_wrong and self.ledger.waits(now - self.feedback_model.expire_after)
-        ):
+        model = self.feedback_model
+        if ANSWERED in self.ledger.arrived.values() or (model.as_wrong and self.ledger.waits(model.expiring(now))):
             return
         capacity, needed = self.state.turns.size, self._needed(1)
         if needed > capacity:
-            self.state = self._grown(max(needed, min(2 * capacity, allowed_capacity(self.state_bytes(self.sparse)))))
+            self.state = self._grown(max(needed, min(2 * capacity, allowed_capacity(self._state_bytes(self.sparse)))))
 
-    def room(self, n_rounds: int) -> Any:
+    def _with_capacity(self, n_rounds: int) -> Any:
         """Return the state as a batch of one, with room for so many more rounds open at once."""
         state = self._grown(max(self.state.turns.size, self._needed(n_rounds)))
         return type(state)(*(field[None] for field in state))
@@ -89,7 +87,7 @@ class Bold(Learner):
         return self.instances + max(0, n_rounds - int(self.state.pool[FREE]))
 
     def _grown(self, capacity: int) -> Any:
-        """Return the state with so many rooms."""
+        """Return the state with room for so many instances."""
         stacked = self.rule.init(stack(self.params), self.size(self.sparse)._replace(n_open=capacity))
         state = type(stacked)(*(field[0] for field in stacked))
         unrolled = self.state._replace(free=np.roll(self.state.free, -self.state.pool[HEAD]))
@@ -100,43 +98,44 @@ class Bold(Learner):
 
     def predict(self, X: Any) -> Ints:
         """Return the greedy label of every row; explores nothing and changes nothing."""
-        return self._speaker(self.state).predict(X)
+        with self._lock:
+            return self._speaker(self.state).predict(X)
 
     def scores(self, X: Any) -> Array:
         """Return the scores W x of every row, as an (n, K) array."""
-        return self._speaker(self.state).scores(X)
+        with self._lock:
+            return self._speaker(self.state).scores(X)
 
     @property
     def weights(self) -> Array:
         """The weights as a (K, d) matrix, a copy."""
-        return self._speaker(self.state).weights
+        with self._lock:
+            return self._speaker(self.state).weights
 
     def weights_of(self, state: Any) -> Array:
         """Return the weights of a state as a (K, d) matrix, a copy."""
         return self._speaker(state).weights
 
-    def decision(self, play: Play) -> Any:
-        """Return what the caller is told of a round, as the base tells it."""
-        return self.base.decision(play._replace(extra=play.extra[OWN:]))
+    def _decision(self, play: Play) -> Any:
+        """Return what the caller gets to know of a round, as the base has it."""
+        return self.base._decision(play._replace(extra=play.extra[OWN:]))
 
-    def is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:
+    def _is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:
         """Return which of the rounds played rightly."""
-        return self.base.is_correct(labels, extras[:, OWN:], y)
+        return self.base._is_correct(labels, extras[:, OWN:], y)
 
     def _speaker(self, state: Any) -> Learner:
         """Return a learner of the base's kind that knows what one instance knows."""
         last = self.order == "lifo"
         ring = (state.pool[HEAD] + (state.pool[FREE] - 1 if last else 0)) % state.free.size
         i = state.free[ring] if state.pool[FREE] else np.argmax(state.turns)
-        speaker = copy(self.base)
-        speaker.sparse = self.sparse
-        speaker.state = type(self.base.state)(*(getattr(state, name)[i] for name in self.base.state._fields))
-        return speaker
+        instance = type(self.base.state)(*(getattr(state, name)[i] for name in self.base.state._fields))
+        return self.base._knowing(self.sparse, instance)
 
-    def restore(self, sparse: bool, state: Any, ledger: Ledger, average: Array | None) -> None:
+    def restore(self, sparse: bool, state: Any, ledger: Ledger, average: Array | None, begun: bool = False) -> None:
         """Take over a saved state, if its pool is such that the compiled loop can trust it."""
         check_pool(state, ledger)
-        super().restore(sparse, state, ledger, average)
+        super().restore(sparse, state, ledger, average, begun)
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor's arguments."""

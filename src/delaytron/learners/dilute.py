@@ -163,6 +163,7 @@ class Dilute(Learner):
     """
 
     name = "dilute"
+    remark = "plays sets of labels: wrong is a set without the true one"
     rule = rule_for(1)
 
     def __init__(
@@ -186,14 +187,14 @@ class Dilute(Learner):
         self.rule = rule_for(n_numbers(K))
         super().__init__(K, n_features, Params(self.gamma, self.m, n_sets, self.estimator == "set"), common)
 
-    def decision(self, play: Play) -> SetDecision:
+    def _decision(self, play: Play) -> SetDecision:
         """Return what the caller is told of a round: the set, too."""
         every = np.arange(self.n_classes)
         extras = np.broadcast_to(play.extra, (self.n_classes, play.extra.size))
-        labels = tuple(every[self.is_correct(every, extras, every)].tolist())
+        labels = tuple(every[self._is_correct(every, extras, every)].tolist())
         return SetDecision(play.round, play.round, play.label, play.greedy, play.prob, labels)
 
-    def is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
+    def _is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
         """Return in which of the rounds the true label was in the set."""
         numbers = extras[np.arange(len(y)), y >> 5].astype(np.int64)
         return np.asarray(numbers >> (y & 31) & 1, np.bool_)

@@ -115,9 +115,9 @@ class Exp3(Learner):
     """
 
     name = "exp3"
+    remark = "does not look at the example"
     rule = Rule(name, Params, policy, step, State, init, tick, revise=revise)
     averages = False
-    sees_context = False
     grid = {"eta": (None, 1e-3, 3e-3, 1e-2, 3e-2)}
 
     def __init__(self, n_classes: int, n_features: int, *, eta: float | None = None, **common: Unpack[Common]) -> None:

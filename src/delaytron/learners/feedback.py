@@ -1,4 +1,4 @@
-"""Feedback as it is in life: answers that lie now and then, and answers that one stops waiting for."""
+"""Feedback as it is in practice: answers that are false now and then, and answers that one stops waiting for."""
 
 from typing import Any, NamedTuple
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from delaytron.checks import check_choice, check_integer, check_number
 from delaytron.errors import InvalidInput
+from delaytron.kernels.loop import DROPPED, EXPIRED
 from delaytron.records import NEVER, Bytes
 
 ON_EXPIRY = ("drop", "wrong")
@@ -21,7 +22,7 @@ class FeedbackModel(NamedTuple):
 
     @property
     def flips(self) -> bool:
-        """Whether answers may be turned round."""
+        """Whether answers may be flipped."""
         return self.rho0 > 0 or self.rho1 > 0
 
     @property
@@ -29,8 +30,17 @@ class FeedbackModel(NamedTuple):
         """Whether the wait for an answer ends."""
         return self.expire_after < NEVER
 
+    @property
+    def expiry_kind(self) -> int:
+        """The event that ends the wait: the decision counts as wrong, or is dropped."""
+        return EXPIRED if self.as_wrong else DROPPED
+
+    def expiring(self, now: int) -> int:
+        """Return the round whose wait ends when round `now` begins."""
+        return now - self.expire_after
+
     def flip_mask(self, draws: Any) -> Bytes:
-        """Return, for one uniform number per round, which answers lie: bit 0 a "wrong", bit 1 a "right"."""
+        """Return, for one uniform number per round, which answers are flipped: bit 0 a "wrong", bit 1 a "right"."""
         numbers = np.asarray(draws)
         return np.asarray((numbers < self.rho0) + 2 * (numbers < self.rho1), np.uint8)
 
@@ -41,7 +51,7 @@ def read_feedback_model(noise: Any, expire_after: Any, on_expiry: Any) -> Feedba
     Examples
     --------
     >>> read_feedback_model((0.1, 0.2), 50, "wrong")
-    Life(rho0=0.1, rho1=0.2, expire_after=50, as_wrong=True)
+    FeedbackModel(rho0=0.1, rho1=0.2, expire_after=50, as_wrong=True)
     """
     rho0, rho1 = (0.0, 0.0) if noise is None else read_noise(noise)
     as_wrong = check_choice("on_expiry", on_expiry, ON_EXPIRY) == "wrong"

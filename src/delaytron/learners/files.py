@@ -13,6 +13,7 @@ from delaytron.files.atomic import replace_file
 from delaytron.kernels.linear import zero_weights
 from delaytron.learners.file_checks import Tensors, check_field, check_open_decisions
 from delaytron.learners.ledger import OPEN, Ledger
+from delaytron.learners.rounds import is_begun
 from delaytron.learners.rule import stack
 from delaytron.records import Play, Row
 
@@ -26,7 +27,7 @@ def save(learner: "Learner", path: str | Path) -> None:
     """Write a learner so that after a crash there is the old file or the new one, and never half of one."""
     from safetensors.numpy import save as to_bytes  # noqa: PLC0415 - only needed here
 
-    header = _describe(learner) | {"sparse": learner.sparse}
+    header = _describe(learner) | {"sparse": learner.sparse} | ({"begun": True} if is_begun(learner) else {})
     tensors = _state_tensors(learner) | _ledger_tensors(learner)
     content = to_bytes(tensors, {"format": FORMAT, "header": json.dumps(header)})
     replace_file(Path(path), content)
@@ -99,7 +100,9 @@ def _rebuild(header: dict[str, Any], tensors: Tensors) -> "Learner":
     learner, sparse = _make(header), bool(header["sparse"])
     check_open_decisions(learner, sparse, tensors)
     average = _weights_like(learner, sparse, tensors["average.total"]) if learner.average else None
-    learner.restore(sparse, _state(learner, sparse, tensors), _ledger(learner.ledger, tensors, sparse), average)
+    state = _state(learner, sparse, tensors)
+    ledger = _ledger(learner.ledger, tensors, sparse)
+    learner.restore(sparse, state, ledger, average, header.get("begun") is True)
     return learner
 
 

@@ -12,7 +12,7 @@ from delaytron.kernels.linear import add_row, squared_norm, zero_weights
 from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
 from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
-from delaytron.records import Array, Play, Row, Size
+from delaytron.records import Array, Ints, Play, Row, Size
 
 BETA, RADIUS = 0, 1  # the cells of the clock: beta_t and R_t
 RIVAL, LOSS = 0, 1  # what is noted of a round
@@ -137,6 +137,10 @@ class HingeDelaytron(Learner):
         params = Params(self.gamma, n_classes / self.gamma, self.B, self.eta or 0.0, self.R or 0.0)
         super().__init__(n_classes, n_features, params, common)
 
-    def held_weights(self, state: Any) -> Array:
+    def predict(self, X: Any) -> Ints:
+        """Return the greedy label of every row by theta, as `decide` has it: the step may round a lead away."""
+        return np.asarray(np.argmax(self._score(X, lambda: self.state.W), axis=1), np.int64)
+
+    def _held_weights(self, state: Any) -> Array:
         """W_t = eta_t theta_t, with the present step."""
         return np.asarray(rate(state.clock, self.params) * state.W)

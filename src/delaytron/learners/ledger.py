@@ -2,7 +2,9 @@
 
 from array import array
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from delaytron.errors import ConflictingFeedback, UnknownDecision
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
@@ -11,8 +13,19 @@ from delaytron.records import Play
 OPEN, LAPSED = -1, -2  # no answer yet; no answer in time
 
 
+class Arrival(NamedTuple):
+    """What an answer comes to: the decision, the event to apply (none if nothing changes), and the reply."""
+
+    number: int
+    kind: int | None
+    reply: str
+
+
 class Ledger:
-    """Decisions are numbered from 1 in the order of their rounds; an answer is a small integer."""
+    """Decisions are numbered from 1 in the order of their rounds; an answer is a small integer.
+
+    Every change can be interrupted between any two lines: `repair` takes back what was not finished.
+    """
 
     def __init__(self, words: tuple[str, ...] = ()) -> None:
         self.plays: dict[int, Play] = {}
@@ -36,45 +49,53 @@ class Ledger:
         self.plays[play.round] = play
         self.answers.append(OPEN)
 
-    def answer(self, id: Any, answer: int) -> str:
-        """Note an answer; the same one again changes nothing, another one is an error."""
+    def read(self, id: Any, answer: int) -> Arrival:
+        """Return what an answer comes to; the same one again is nothing new, another one is an error."""
         number = self._number(id)
         known = self.answers[number - 1]
         if known == answer:
-            return "duplicate"
-        if known == LAPSED:
-            return self._answer_late(number, answer)
-        if known != OPEN:
-            was, now = self._word(known), self._word(answer)
+            return Arrival(number, None, "duplicate")
+        if known == OPEN:
+            return Arrival(number, ANSWERED, "accepted")
+        if known != LAPSED:
+            was = self._word(known)
+            now = self._word(answer)
             raise ConflictingFeedback(f"decision {id!r} was answered {was}, now {now} came; a second answer must agree")
-        self.answers[number - 1] = answer
-        self.arrived[number] = ANSWERED
-        self.settled += 1
-        return "accepted"
+        if number not in self.plays:  # dropped, and gone; counted as wrong, it may be right
+            return Arrival(number, None, "expired")
+        return Arrival(number, REVISED, "accepted")
 
-    def _answer_late(self, number: int, answer: int) -> str:
-        """Note the answer to an expired decision: one that was dropped is gone, one counted as wrong may be right."""
-        if number not in self.plays:
-            return "expired"
+    def note(self, number: int, kind: int, answer: int) -> None:
+        """Let an answer wait to be applied."""
+        self.arrived[number] = kind
         self.answers[number - 1] = answer
-        self.arrived[number] = REVISED
-        return "accepted"
+        self.settled += kind == ANSWERED
 
     def waits(self, number: int) -> bool:
         """Whether there is such a decision and it waits for an answer."""
         return number >= 1 and self.answers[number - 1] == OPEN
 
-    def expire(self, number: int, as_wrong: bool) -> None:
+    def expire(self, number: int, kind: int) -> None:
         """End the wait for the answer to a decision, if there is such a decision and it still waits."""
         if self.waits(number):
+            self.arrived[number] = kind
             self.answers[number - 1] = LAPSED
-            self.arrived[number] = EXPIRED if as_wrong else DROPPED
             self.settled += 1
 
     def close(self, number: int) -> None:
         """Forget a decision after what came has been applied, unless an answer may come still."""
-        if self.arrived.pop(number) != EXPIRED:
-            del self.plays[number]
+        if self.arrived[number] != EXPIRED:
+            self.plays.pop(number, None)
+        del self.arrived[number]
+
+    def repair(self) -> None:
+        """Take back what was not finished: answers half noted, and expiry in a round that was not played."""
+        for number, kind in list(self.arrived.items()):
+            if kind in (EXPIRED, DROPPED):
+                self.answers[number - 1] = OPEN
+            if self.answers[number - 1] < 0:
+                del self.arrived[number]
+        self.settled = int(np.count_nonzero(np.array(self.answers, np.int64) != OPEN))
 
     def _number(self, id: Any) -> int:
         try:

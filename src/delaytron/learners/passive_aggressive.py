@@ -58,6 +58,7 @@ class PassiveAggressive(Learner):
     """
 
     name = "passive_aggressive"
+    remark = "is told the true label, not only right or wrong"
     rule = Rule(name, Params, follow_greedily, step, ScoringState, scoring_state, observation=true_label)
     feedback_type = "label"
     grid = {"C": (inf, 1.0, 0.25, 2.0**-4, 2.0**-6, 2.0**-8), "variant": ("I", "II")}

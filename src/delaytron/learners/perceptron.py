@@ -41,6 +41,7 @@ class Perceptron(Learner):
     """
 
     name = "perceptron"
+    remark = "is told the true label, not only right or wrong"
     rule = Rule(name, Params, follow_greedily, step, observation=true_label)
     feedback_type = "label"
     grid = {}

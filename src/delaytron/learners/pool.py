@@ -23,7 +23,7 @@ base_pick: Any = slot()
 base_step: Any = slot()
 base_tick: Any = slot()
 base_revise: Any = slot()
-base_covers: Any = slot()
+base_is_correct: Any = slot()
 
 
 @kernel
@@ -89,7 +89,7 @@ def revise(state: Any, params: Any, past: Play) -> None:
 @kernel
 def is_correct(label: int, extra: Array, y: int) -> bool:
     """Whether what was played is right, as the base has it."""
-    return bool(base_covers(label, extra[OWN:], y))
+    return bool(base_is_correct(label, extra[OWN:], y))
 
 
 ORDERS: dict[str, Any] = {"lifo": take_last, "fifo": take_first}

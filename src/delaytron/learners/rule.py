@@ -56,7 +56,7 @@ def true_label(right: bool, y: int) -> int:  # noqa: ARG001
 
 
 @kernel
-def hear_late(state: Any, params: Any, past: Play) -> None:
+def step_late(state: Any, params: Any, past: Play) -> None:
     """Correct a "wrong" by applying the "right" as it comes: exact where "wrong" changes nothing, else the nearest."""
     step(state, params, past, observation(True, past.label))
 
@@ -90,7 +90,7 @@ class Rule:
     observation: Callable[..., Any] = right_or_wrong
     note: Callable[..., None] = note_nothing
     extras: tuple[str, ...] = ()
-    revise: Callable[..., None] = hear_late
+    revise: Callable[..., None] = step_late
     pick: Callable[..., tuple[int, int, float]] = pick_one
     is_correct: Callable[..., bool] = same_label
     scale: Callable[..., float] = as_they_are
@@ -120,14 +120,14 @@ class Rule:
         return self._bind("advance", loop.advance)
 
     @cached_property
-    def learn(self) -> Any:
-        """The update of one answer."""
-        return self._bind("learn", loop.learn)
+    def deliver(self) -> Any:
+        """The update by one event."""
+        return self._bind("deliver", loop.deliver)
 
     @cached_property
-    def correct(self) -> Any:
-        """The update of a "right" that comes after the round was counted as wrong."""
-        return self._bind("correct", loop.correct)
+    def deliver_averaged(self) -> Any:
+        """The update by one event, of the average, too."""
+        return self._bind("deliver_averaged", loop.deliver_averaged)
 
     @cached_property
     def choose(self) -> Any:
@@ -137,8 +137,8 @@ class Rule:
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
         names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct", "scale")
         slots = {name: getattr(self, name) for name in names}
-        if part == "play" and self.revise is hear_late:
-            slots["revise"] = no_revision  # the loop then takes the step itself: half the code to compile
+        if self.revise is step_late:
+            slots["revise"] = no_revision  # `apply_event` then takes the step itself: half the code to compile
         return fill(
             template,
             f"{self.name}.{part}",

@@ -87,7 +87,7 @@ def _batches(plan: BatchPlan, learners: list[Learner], jobs: list[Job], threads:
     scenario_bytes = plan.config.n_rounds * (
         BYTES_PER_EXPIRING_ROUND if pattern.feedback_model.expires else BYTES_PER_ROUND
     )
-    state_bytes = pattern.state_bytes(plan.data.sparse)
+    state_bytes = pattern._state_bytes(plan.data.sparse)
     batch: list[Job] = []
     for job in jobs:
         scenarios = len({run for run, _ in [*batch, job]})

@@ -7,7 +7,8 @@ import numpy as np
 
 from delaytron.checks import check_integers, check_one_per_round
 from delaytron.errors import InvalidInput
-from delaytron.learners.base import Learner
+from delaytron.learners.base import Learner, new_scratch
+from delaytron.learners.rounds import is_begun
 from delaytron.learners.rule import stack
 from delaytron.matrices import as_kind, as_stream, check_matrix, is_sparse
 from delaytron.records import Array, Run, Span
@@ -37,25 +38,31 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     ([1, 1, 0], [True, True, True])
     """
     twin = deepcopy(learner)
+    if is_begun(twin):
+        raise InvalidInput(
+            f"this learner was interrupted in round {twin.ledger.rounds + 1}; let it decide once more first"
+        )
     twin.flush()
     matrix = check_matrix(X, learner.n_features)
     if twin.ledger.rounds == 0:
-        twin.reset_state(sparse=is_sparse(matrix))
+        twin._reset_state(sparse=is_sparse(matrix))
     matrix = as_kind(matrix, twin.sparse)
     T = matrix.shape[0]
     labels = check_integers("y", y, T, 0, learner.n_classes - 1)
     scenarios = empty_scenarios(1, T, twin.feedback_model)
     scenarios.rows[0], scenarios.draws[0] = np.arange(T), _uniform(draws, T)
-    scenarios.flips[0] = twin.feedback_model.flip_mask(twin.noise_draws(scenarios.flips.size))
+    scenarios.flips[0] = twin.feedback_model.flip_mask(twin._noise_draws(scenarios.flips.size))
     deliver(check_integers("delays", delays, T, 1), twin.feedback_model, scenarios, 0)
     log = empty_log(1, T, len(twin.rule.extras))
     before = (twin.ledger.rounds, twin.pending)
-    states = twin.room(max_open_rounds(scenarios) if twin.rule.per_round_state else T)
-    stream, params = as_stream(matrix, labels), stack(twin.params)
-    twin.rule.play(stream, scenarios, np.zeros(1, np.int64), log, states, params, twin.scratch, before, Span(0, T, 0))
+    states = twin._with_capacity(max_open_rounds(scenarios) if twin.rule.per_round_state else T)
+    stream = as_stream(matrix, labels)
+    params = stack(twin.params)
+    scratch = new_scratch(twin.n_classes)
+    twin.rule.play(stream, scenarios, np.zeros(1, np.int64), log, states, params, scratch, before, Span(0, T, 0))
     played, greedy = log.label[0, :T].astype(np.int64), log.greedy[0, :T].astype(np.int64)
     state = type(states)(*(field[0] for field in states))
-    right = twin.is_correct(played, log.extra[0, :T], labels)
+    right = twin._is_correct(played, log.extra[0, :T], labels)
     return Run(played, greedy, log.prob[0, :T].copy(), right, twin.weights_of(state))
 
 

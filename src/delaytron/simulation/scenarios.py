@@ -9,7 +9,7 @@ import numpy as np
 from delaytron.checks import check_integers
 from delaytron.delays import Delay
 from delaytron.kernels.arrivals import schedule
-from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
+from delaytron.kernels.loop import ANSWERED, EXPIRED, REVISED
 from delaytron.learners.feedback import FeedbackModel
 from delaytron.records import Bytes, Ints, Log, Rounds, Scenarios
 from delaytron.rng import stream
@@ -167,7 +167,7 @@ def expiring_events(delays: Ints, feedback_model: FeedbackModel) -> Events:
     rounds = np.arange(T)
     late = delays > feedback_model.expire_after
     due = rounds + np.minimum(delays, feedback_model.expire_after)
-    kinds = np.where(late, EXPIRED if feedback_model.as_wrong else DROPPED, ANSWERED)
+    kinds = np.where(late, feedback_model.expiry_kind, ANSWERED)
     second = rounds[late] if feedback_model.as_wrong else rounds[:0]
     due_all = np.concatenate([due, second + delays[second]])
     about = np.concatenate([rounds, second])

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from math import hypot
 
-from delaytron.comparison.compare import remark
 from delaytron.delays import as_delay
 from delaytron.experiments.report.model import Cell, Section, Table
 from delaytron.experiments.selection import Outcome
@@ -23,7 +22,7 @@ def best_against_paper(found: Sequence[Outcome]) -> Section | None:
     On both sides the learner, too, is the one with the lowest error on the seeds of the tuning. Only learners with the
     paper's feedback take part: told right or wrong for one label.
     """
-    fair = [outcome for outcome in found if not remark(learner_class(outcome.run.learner))]
+    fair = [outcome for outcome in found if not learner_class(outcome.run.learner).remark]
     delays = dict.fromkeys(outcome.condition.delay for outcome in fair)
     longest = max(delays, key=lambda delay: _wait(delay, fair), default="1")
     rows = list(filter(None, (_row(data, longest, fair) for data in dict.fromkeys(o.condition.data for o in fair))))

@@ -1,0 +1,225 @@
+"""Whatever line an exception interrupts, the learner goes on exactly."""
+
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import delaytron as dt
+from delaytron.learners.ledger import OPEN
+from streams import by_learner, same_bits
+
+PACKAGE = str(Path(dt.__file__).parent)
+RNG = np.random.default_rng(5)
+ROWS = RNG.normal(size=(40, 3))
+LEARNERS = {
+    "banditron": lambda: dt.Banditron(3, 3, gamma=0.3, seed=1),
+    "averaged": lambda: dt.Delaytron(3, 3, gamma=0.3, seed=1, average=True),
+    "noisy": lambda: dt.Delaytron(3, 3, gamma=0.3, seed=1, noise=(0.3, 0.2)),
+    "expiring": lambda: dt.AdaptiveDelaytron(3, 3, gamma=0.3, seed=1, expire_after=3, on_expiry="wrong"),
+    "dropping": lambda: dt.HingeDelaytron(3, 3, gamma=0.3, seed=1, expire_after=2),
+    "pool": lambda: dt.Bold(dt.Delaytron(3, 3, gamma=0.3, seed=1), expire_after=4, on_expiry="wrong"),
+    "label": lambda: dt.Perceptron(3, 3, seed=1),
+}
+
+
+class Interrupted(BaseException):
+    """Raised by the trace function, as a signal handler would."""
+
+
+class Interruption:
+    """Raises at the n-th line of the package that is executed, once."""
+
+    def __init__(self, after):
+        self.left = after
+
+    def __call__(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise Interrupted
+        return self
+
+    def __enter__(self):
+        sys.settrace(self)
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+
+def answer_of(learner, number):
+    return {"label": number % 3} if learner.feedback_type == "label" else {"correct": number % 2 == 0}
+
+
+def knowledge(learner):
+    """All that decides how a learner goes on."""
+    plays = [(p.round, p.greedy, p.label, p.prob, p.extra.tolist(), p.x.values.tolist()) for p in ordered(learner)]
+    state = [np.asarray(field).tobytes() for field in learner.state]
+    average = learner._average.total.tobytes() if learner.average else b""
+    return state, average, plays, learner.ledger.answers.tolist(), learner.pending, learner._flips
+
+
+def ordered(learner):
+    return [learner.ledger.plays[number] for number in sorted(learner.ledger.plays)]
+
+
+def play(learner, last):
+    """Play until so many rounds are played, with answers that come one, two, three or six rounds later."""
+    while learner.ledger.rounds < last:
+        now = learner.ledger.rounds + 1
+        for number in range(1, now):
+            if number + (1, 2, 3, 6)[number % 4] == now:
+                learner.feedback(number, **answer_of(learner, number))
+        learner.decide(ROWS[now])
+    return learner
+
+
+def after_nine_rounds(name):
+    """Return a learner with nine rounds played, some of which wait for their answers, and two answers to apply."""
+    learner = play(LEARNERS[name](), 9)
+    for number in (7, 9):
+        learner.feedback(number, **answer_of(learner, number))
+    return learner
+
+
+def interrupted(learner, action, line):
+    """Whether an exception at this line interrupted the action, or it ended before."""
+    try:
+        with Interruption(line):
+            action(learner)
+    except Interrupted:
+        return True
+    return False
+
+
+def decide(learner):
+    """Make the tenth decision; the caller may not know that it was made."""
+    if learner.ledger.rounds < 10:
+        learner.decide(ROWS[10])
+
+
+def flush(learner):
+    learner.flush()
+
+
+@pytest.mark.parametrize("action", [decide, flush])
+@pytest.mark.parametrize("name", by_learner(LEARNERS))
+def test_an_action_interrupted_at_any_line_and_done_again_is_the_action(name, action, tmp_path):
+    """Live and saved, the learner goes on to the same bits as one that was never interrupted."""
+    expected = after_nine_rounds(name)
+    action(expected)
+    play(expected, 30)
+    line = 1
+    while interrupted(learner := after_nine_rounds(name), action, line):
+        learner.save(tmp_path / "model")
+        for one in (learner, dt.load(tmp_path / "model")):
+            action(one)
+            assert knowledge(play(one, 30)) == knowledge(expected), f"interrupted at line {line}"
+        line += 1
+    assert line > 20
+
+
+@pytest.mark.parametrize("name", by_learner(LEARNERS))
+def test_an_answer_interrupted_at_any_line_is_taken_or_not(name):
+    def answer(learner):
+        learner.feedback(8, **answer_of(learner, 8))
+
+    line = 1
+    while interrupted(learner := after_nine_rounds(name), answer, line):
+        assert learner.feedback(8, **answer_of(learner, 8)) in ("accepted", "duplicate")
+        assert learner.pending == learner.ledger.answers.tolist().count(OPEN)
+        learner.flush()
+        assert 8 not in learner.ledger.plays
+        line += 1
+    assert line > 10
+
+
+def test_a_timer_that_interrupts_flush_applies_no_answer_twice():
+    """300 wrong answers to a Banditron, interrupted again and again: its weights sum to -300."""
+
+    def strike(*_):
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, strike)
+    try:
+        for trial in range(20):
+            learner = dt.Banditron(3, 1, gamma=0.5, seed=trial)
+            for decision in [learner.decide([1.0]) for _ in range(300)]:
+                learner.feedback(decision.id, correct=False)
+            while learner.ledger.arrived:
+                signal.setitimer(signal.ITIMER_REAL, 0.0005)
+                try:
+                    learner.flush()
+                except KeyboardInterrupt:
+                    continue
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            assert learner.weights.sum() == -300
+    finally:
+        signal.signal(signal.SIGALRM, old)
+
+
+def test_threads_share_a_learner():
+    """Ids are issued once, every answer is applied once, and no thread dies."""
+    learner = dt.Banditron(4, 2, gamma=0.5, seed=3)
+    learner.decide([1.0, 0.0])  # compiles
+    ids, failures = [], []
+
+    def work():
+        try:
+            for _ in range(400):
+                decision = learner.decide([1.0, 0.0])
+                ids.append(decision.id)
+                assert learner.feedback(decision.id, correct=False) == "accepted"
+                learner.predict([[1.0, 0.0]])
+        except BaseException as problem:
+            failures.append(problem)
+
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switch)
+    learner.flush()
+    assert failures == []
+    assert sorted(ids) == list(range(2, 1602))
+    assert learner.weights.sum() == -1600
+    assert learner.pending == 1
+
+
+def test_a_copy_made_beside_working_threads_is_of_one_moment():
+    learner = dt.Banditron(3, 1, gamma=0.5, seed=3)
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            learner.feedback(learner.decide([1.0]).id, correct=False)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(30):
+            twin = learner.__deepcopy__({})
+            twin.flush()
+            answered = twin.ledger.rounds - twin.pending
+            assert twin.weights.sum() == -answered
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_bits_of_a_learner_do_not_depend_on_the_lock():
+    """A learner that was copied goes on like the one it was copied from."""
+    learner = play(LEARNERS["averaged"](), 12)
+    twin = learner.__deepcopy__({})
+    assert same_bits(play(learner, 30).weights, play(twin, 30).weights)
