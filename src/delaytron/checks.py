@@ -11,6 +11,8 @@ import numpy as np
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER, Ints
 
+SMALLEST, LARGEST = 1e-50, 1e50  # of factors and of norms: beyond what 32-bit floats can hold, far from 64-bit limits
+
 
 def check_number(name: str, value: Any) -> float:
     """A finite real number, as a float."""
@@ -31,10 +33,19 @@ def check_positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_scale(name: str, value: Any, most: float = LARGEST) -> float:
+    """A factor of the weights: above zero, and such that no product of a few of them leaves the floats."""
+    if not 1 / most <= check_positive(name, value) <= most:
+        raise InvalidInput(f"{name} must be from {1 / most:g} to {most:g}, got {value!r}")
+    return float(value)
+
+
 def check_exploration(value: Any) -> float:
     """The exploration rate gamma, in (0, 1]."""
     if not 0 < check_number("gamma", value) <= 1:
         raise InvalidInput(f"gamma must be in (0, 1], got {value!r}")
+    if value < SMALLEST:
+        raise InvalidInput(f"gamma must be in (0, 1] and at least {SMALLEST:g}, got {value!r}")
     return float(value)
 
 
@@ -81,7 +92,7 @@ def check_bool(name: str, value: Any) -> bool:
     try:
         if value in (0, 1):
             return bool(value)
-    except ValueError:  # an array has no single truth
+    except (TypeError, ValueError):  # an array has no single truth, and pandas.NA has none at all
         pass
     raise InvalidInput(f"{name} must be True or False, got {value!r}")
 

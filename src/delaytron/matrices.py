@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from delaytron.checks import LARGEST, SMALLEST
 from delaytron.errors import InvalidInput
 from delaytron.records import Array, Ints, Row, Stream
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     Sparse: TypeAlias = csr_array[np.float64, tuple[int, int]] | csr_matrix[np.float64]
     Matrix: TypeAlias = NDArray[np.float64] | Sparse
 
+MODERATE = f"a largest number of 0 or from {SMALLEST:g} to {LARGEST:g}"
 SLICE = 2**20  # numbers looked at together, so that a check of a large matrix needs no large scratch
 
 
@@ -79,6 +81,8 @@ def _dense(given: NDArray[Any]) -> NDArray[np.float64]:
     if first is not None:
         row, column = divmod(first, X.shape[1])
         raise InvalidInput(f"X must be finite, got {X[row, column]}{_at(row, column)}")
+    if not _is_moderate(X.ravel()):
+        _check_norms(np.abs(X).max(axis=1))
     return X
 
 
@@ -114,7 +118,28 @@ def _canonical(given: Any) -> "Sparse":
     if first is not None:
         row = int(np.searchsorted(X.indptr, first, side="right")) - 1
         raise InvalidInput(f"X must be finite, got {X.data[first]}{_at(row, int(X.indices[first]))}")
+    if not _is_moderate(X.data):
+        _check_norms(abs(X).max(axis=1).toarray().ravel())
     return X  # type: ignore[no-any-return]
+
+
+def _is_moderate(values: NDArray[np.float64]) -> bool:
+    """Whether every number is 0 or far from the limits of floats, so that a look at each row is not needed."""
+    for start in range(0, values.size, SLICE):
+        sizes = np.abs(values[start : start + SLICE])
+        if sizes.max(initial=0.0) > LARGEST or sizes.min(where=sizes > 0, initial=LARGEST) < SMALLEST:
+            return False
+    return True
+
+
+def _check_norms(largest: NDArray[np.float64]) -> None:
+    """Raise if the largest number of a row is too large or too small for its square to mean anything."""
+    bad = np.flatnonzero((largest > LARGEST) | ((largest > 0) & (largest < SMALLEST)))
+    if bad.size:
+        row = int(bad[0])
+        raise InvalidInput(
+            f"every row of X must have {MODERATE}, got {largest[row]:g} in row {row}; scale the features"
+        )
 
 
 def as_row(x: Any, n_features: int, sparse: bool | None) -> Row:
@@ -180,7 +205,25 @@ def _dense_row(x: Any, n_features: int) -> Array:
     position = _first_not_finite(values)
     if position is not None:
         raise InvalidInput(f"x must be finite, got {values[position]} at position {position}")
+    check_row(values)
     return values
+
+
+def check_row(values: Array) -> None:
+    """Raise if the largest number of a row is too large or too small for its square to mean anything.
+
+    Examples
+    --------
+    >>> check_row(np.array([1e-160, 0.0]))
+    Traceback (most recent call last):
+    ...
+    delaytron.errors.InvalidInput: x must have a largest number of 0 or from 1e-50 to 1e+50, got 1e-160; scale it
+    """
+    square = float(values.dot(values))
+    if not SMALLEST**2 <= square <= LARGEST**2:
+        largest = float(np.abs(values).max(initial=0.0))
+        if largest > LARGEST or 0 < largest < SMALLEST:
+            raise InvalidInput(f"x must have {MODERATE}, got {largest:g}; scale it")
 
 
 def _sparse_row(x: Any, n_features: int) -> Row:
@@ -188,7 +231,9 @@ def _sparse_row(x: Any, n_features: int) -> Row:
         x = check_matrix(x, n_features, one_row_ok=True)
     if x.shape[0] != 1:
         raise InvalidInput(f"x must be one row, got {x.shape[0]}")
-    return Row(x.indices.astype(np.uint32), x.data.astype(np.float64))
+    values = x.data.astype(np.float64)
+    check_row(values)
+    return Row(x.indices.astype(np.uint32), values)
 
 
 def _is_plain_row(x: Any, n_features: int) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import check_choice, check_positive
+from delaytron.checks import check_choice, check_scale
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.linear import add_row, padded, squared_norm, zero_weights
 from delaytron.records import Array, Row, Size
@@ -29,7 +29,7 @@ def read_aggression(C: Any, variant: Any) -> Aggression:
     Aggression(C=0.5, variant='II', cap=inf, slack=1.0)
     """
     word = check_choice("variant", variant, ("PA", "I", "II"))
-    limit = inf if isinstance(C, float) and isinf(C) and C > 0 else check_positive("C", C)
+    limit = inf if isinstance(C, float) and isinf(C) and C > 0 else check_scale("C", C)
     return Aggression(limit, word, limit if word == "I" else inf, 1.0 / (2.0 * limit) if word == "II" else 0.0)
 
 

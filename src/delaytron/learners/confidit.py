@@ -5,13 +5,14 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_choice, check_integer, check_number, check_positive
+from delaytron.checks import check_choice, check_integer, check_number, check_scale
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.errors import InvalidInput
 from delaytron.kernels.diagonal import grow_class, inverse_diagonal
 from delaytron.kernels.explore import argmax
 from delaytron.kernels.linear import score, score_of, zero_weights
 from delaytron.kernels.second_order import (
+    UNSAFE_SHRINKAGE,
     add_class,
     check_memory,
     dot,
@@ -118,7 +119,10 @@ def step_full(state: Any, params: Any, past: Play, correct: bool) -> None:  # no
     """A_k += x x', b_k += s x, w_k = A_k^-1 b_k for the label played."""
     k, x, B, v = past.label, past.x, state.B[past.label], state.v
     multiply(B, x.indices, x.values, v)
-    shrink = 1.0 / (1.0 + dot(v, x.indices, x.values))
+    c = 1.0 + dot(v, x.indices, x.values)
+    if c < UNSAFE_SHRINKAGE:  # rounding has left nothing of A_k^-1 where a huge row points
+        return
+    shrink = 1.0 / c
     sign = 1.0 if correct else past.extra[SIGN]
     add_class(state.W, k, (sign - score_of(state.W, k, x.indices, x.values)) * shrink, v, x.indices)
     rank_one(B, v, shrink)
@@ -184,7 +188,7 @@ class Confidit(Learner):
         matrix: str = "full",
         **common: Unpack[Common],
     ) -> None:
-        self.alpha, self.eta = check_number("alpha", alpha), check_positive("eta", eta)
+        self.alpha, self.eta = check_number("alpha", alpha), check_scale("eta", eta)
         self.matrix = check_choice("matrix", matrix, ("full", "diagonal"))
         if not -1 < self.alpha <= 1:
             raise InvalidInput(f"alpha must be in (-1, 1], got {alpha!r}")

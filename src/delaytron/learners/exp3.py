@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_positive
+from delaytron.checks import check_scale
 from delaytron.compiler.kernel import kernel
 from delaytron.learners.base import Learner
 from delaytron.learners.options import Common
@@ -14,6 +14,7 @@ from delaytron.matrices import check_matrix
 from delaytron.records import Array, Ints, Play, Row, Size
 
 WAITED, EPOCH, EPOCH_START = 0, 1, 2  # the cells of the clock: sum of m_s, e, and the round in which e began
+LEAST_PROB = 1e-300  # whose inverse is a float still
 
 
 class Params(NamedTuple):
@@ -69,7 +70,9 @@ def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:  # 
 @kernel
 def add_loss(state: Any, past: Play, loss: float) -> None:
     """L_label += loss / P(label), unless the round belongs to an earlier epoch."""
-    if past.round >= state.clock[EPOCH_START] and past.prob > 0.0:  # 0: drawn only because the sum fell short of 1
+    if (
+        past.round >= state.clock[EPOCH_START] and past.prob > LEAST_PROB
+    ):  # less is drawn only because a sum was rounded
         state.L[past.label] += loss / past.prob
 
 
@@ -121,7 +124,7 @@ class Exp3(Learner):
     grid = {"eta": (None, 1e-3, 3e-3, 1e-2, 3e-2)}
 
     def __init__(self, n_classes: int, n_features: int, *, eta: float | None = None, **common: Unpack[Common]) -> None:
-        self.eta = None if eta is None else check_positive("eta", eta)
+        self.eta = None if eta is None else check_scale("eta", eta)
         params = Params(1.0 if self.eta is None else self.eta, self.eta is None)
         super().__init__(n_classes, n_features, params, common)
 

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple, Unpack
 
-from delaytron.checks import check_exploration, check_positive
+from delaytron.checks import check_exploration, check_scale
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import argmax, mix_greedily, rival_of
 from delaytron.kernels.linear import add_row, score
@@ -86,5 +86,5 @@ class Gap(Learner):
         eta: float = 0.01,
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, self.eta = check_exploration(gamma), check_positive("eta", eta)
+        self.gamma, self.eta = check_exploration(gamma), check_scale("eta", eta)
         super().__init__(n_classes, n_features, Params(self.gamma, self.eta), common)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_exploration, check_integer, check_positive
+from delaytron.checks import check_exploration, check_integer, check_scale
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import add_row, squared_norm, zero_weights
@@ -131,9 +131,9 @@ class HingeDelaytron(Learner):
         **common: Unpack[Common],
     ) -> None:
         n_classes = check_integer("n_classes", n_classes, at_least=2)
-        self.gamma, self.B = check_exploration(gamma), check_positive("B", B)
-        self.eta = None if eta is None else check_positive("eta", eta)
-        self.R = None if R is None else check_positive("R", R)
+        self.gamma, self.B = check_exploration(gamma), check_scale("B", B)
+        self.eta = None if eta is None else check_scale("eta", eta)
+        self.R = None if R is None else check_scale("R", R)
         params = Params(self.gamma, n_classes / self.gamma, self.B, self.eta or 0.0, self.R or 0.0)
         super().__init__(n_classes, n_features, params, common)
 

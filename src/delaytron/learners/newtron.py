@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_choice, check_exploration, check_integer, check_positive
+from delaytron.checks import check_choice, check_exploration, check_integer, check_scale
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.kernels.diagonal import grow_classes, inverse_diagonal
 from delaytron.kernels.explore import argmax, draw, mix_greedily
@@ -17,6 +17,9 @@ from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play, Row, Size
 
 grow: Any = slot()  # (state, past, omega, tau): A += omega h h', b -= tau h, W = -A^-1 b, h = (e_label - 1/K) (x) x
+
+
+MOST_CURVATURE = 1e10  # beyond it the inverse of A loses all its digits to rounding
 
 
 class Params(NamedTuple):
@@ -192,8 +195,10 @@ class Newtron(Learner):
         play: str = "sample",
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, self.alpha = check_exploration(gamma), check_positive("alpha", alpha)
-        self.beta, self.diameter = check_positive("beta", beta), check_positive("diameter", diameter)
+        self.gamma = check_exploration(gamma)
+        self.alpha = check_scale("alpha", alpha)
+        self.beta = check_scale("beta", beta, most=MOST_CURVATURE)
+        self.diameter = check_scale("diameter", diameter, most=MOST_CURVATURE)
         self.matrix = check_choice("matrix", matrix, ("diagonal", "full"))
         self.play = check_choice("play", play, ("sample", "argmax"))
         if self.matrix == "full":

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_choice, check_exploration, check_positive
+from delaytron.checks import check_choice, check_exploration, check_scale
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import argmax, mix_greedily
 from delaytron.kernels.linear import score, zero_weights
@@ -124,7 +124,7 @@ class OvaLogistic(Learner):
         c: float = 10.0,
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, self.lr, self.c = check_exploration(gamma), check_positive("lr", lr), check_positive("c", c)
+        self.gamma, self.lr, self.c = check_exploration(gamma), check_scale("lr", lr), check_scale("c", c)
         self.explore = check_choice("explore", explore, ("epsilon", "squarecb"))
         squarecb = self.explore == "squarecb"  # what is not used must not tell two settings apart
         params = Params(1.0 if squarecb else self.gamma, self.lr, squarecb, self.c if squarecb else 1.0)

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_choice, check_exploration, check_integer, check_positive
+from delaytron.checks import check_choice, check_exploration, check_integer, check_scale
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.diagonal import compare, grow_class, inverse_diagonal
 from delaytron.kernels.explore import explore_greedily, rival_of
@@ -142,7 +142,7 @@ class Soba(Learner):
         matrix: str = "diagonal",
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, self.a = check_exploration(gamma), check_positive("a", a)
+        self.gamma, self.a = check_exploration(gamma), check_scale("a", a)
         self.matrix = check_choice("matrix", matrix, ("diagonal", "full"))
         if self.matrix == "full":
             check_memory(
