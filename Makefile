@@ -5,7 +5,7 @@ PIP := $(BIN)/uv pip
 COMPILE := $(PIP) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 DELAYTRON := $(BIN)/delaytron
 
-.PHONY: setup features extras demo test coverage bench lock clean
+.PHONY: setup features extras demo test torture coverage bench lock clean
 
 setup: .venv/ready
 
@@ -44,6 +44,10 @@ test: .venv/ready $(if $(CI),.venv/features .venv/extras)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup
+
+# What takes longer than a landing may: marked tests, and ten times as many random examples.
+torture: .venv/ready .venv/features .venv/extras
+	DELAYTRON_TORTURE=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup
 
 coverage: .venv/ready
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup --cov --cov-report term

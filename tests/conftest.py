@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
@@ -10,11 +11,22 @@ if BESIDE.is_dir():
     os.environ.setdefault("DELAYTRON_DATA", str(BESIDE))
 REAL_DATA = Path(os.environ.get("DELAYTRON_DATA", "absent"))
 
+TORTURE = bool(os.environ.get("DELAYTRON_TORTURE"))  # set by `make torture`: the long tests, and many more examples
+
 settings.register_profile(
     "ours",
     deadline=None,  # the first example compiles
-    max_examples=8 if os.environ.get("CI") else 60,
+    max_examples=300 if TORTURE else 30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    derandomize=bool(os.environ.get("CI")),
+    derandomize=bool(os.environ.get("CI")) and not TORTURE,
 )
 settings.load_profile("ours")
+
+
+def pytest_collection_modifyitems(items):
+    """Leave the long tests to `make torture`."""
+    if not TORTURE:
+        kept = pytest.mark.skip(reason="takes long: make torture")
+        for item in items:
+            if item.get_closest_marker("torture"):
+                item.add_marker(kept)

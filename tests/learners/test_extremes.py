@@ -9,13 +9,15 @@ from test_conformance import SETTINGS
 
 import delaytron as dt
 from delaytron.checks import LARGEST, SMALLEST
+from delaytron.learners.newtron import MOST_CURVATURE
 from delaytron.learners.options import own_parameters
 from streams import by_learner
 
+CURVATURES = (1 / MOST_CURVATURE, MOST_CURVATURE)
 ENDS = (SMALLEST, 1.0, LARGEST)
 SCALES = {
-    "beta": (1e-10, 1e10),
-    "diameter": (1e-10, 1e10),
+    "beta": CURVATURES,
+    "diameter": CURVATURES,
     "gamma": (SMALLEST, 1.0),
     "C": (*ENDS, inf),
     **dict.fromkeys(("eta", "a", "lr", "c", "B"), ENDS),
