@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_files import changed
 from test_online import ROWS, everything
@@ -62,7 +62,6 @@ def instance_weights(learner, i):
 
 
 @every_base
-@settings(max_examples=25)
 @given(story=stories())
 def test_every_instance_is_answered_before_it_plays_again_and_there_are_as_many_as_rounds_open_at_once(
     name, order, setting, story
@@ -86,7 +85,6 @@ def test_every_instance_is_answered_before_it_plays_again_and_there_are_as_many_
 
 
 @every_base
-@settings(max_examples=25)
 @given(story=stories())
 def test_without_delay_it_is_its_base_to_the_bit(name, order, setting, story):
     story = story._replace(delays=np.ones_like(story.delays))
@@ -97,7 +95,6 @@ def test_without_delay_it_is_its_base_to_the_bit(name, order, setting, story):
 
 
 @every_base
-@settings(max_examples=25)
 @given(story=stories(), D=st.integers(1, 9))
 def test_a_fixed_delay_makes_interleaved_runs_of_the_base(name, order, setting, story, D):
     story = story._replace(delays=np.full_like(story.delays, D))
@@ -113,7 +110,6 @@ def test_a_fixed_delay_makes_interleaved_runs_of_the_base(name, order, setting, 
 
 @every_base
 @pytest.mark.parametrize("feedback_model", FEEDBACK_MODELS, ids=str)
-@settings(max_examples=20)
 @given(story=stories(max_rounds=40))
 def test_simulator_interpreter_and_online_object_agree_to_the_bit(name, order, setting, feedback_model, story):
     learner = dt.Bold(a_base(name, story, setting), order, **feedback_model)
@@ -123,7 +119,6 @@ def test_simulator_interpreter_and_online_object_agree_to_the_bit(name, order, s
 
 
 @every_base
-@settings(max_examples=25)
 @given(story=stories())
 def test_a_run_equals_undelayed_runs_of_the_pseudo_code_on_the_rounds_of_each_instance(name, order, setting, story):
     run, learner = play_online(dt.Bold(a_base(name, story, setting), order), story)
@@ -145,7 +140,6 @@ def test_a_run_equals_undelayed_runs_of_the_pseudo_code_on_the_rounds_of_each_in
 
 @every_base
 @pytest.mark.parametrize("feedback_model", FEEDBACK_MODELS, ids=str)
-@settings(max_examples=10)
 @given(story=stories(max_rounds=25))
 def test_saving_in_the_middle_changes_no_bit(name, order, setting, feedback_model, story, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "learner.safetensors"
@@ -164,7 +158,6 @@ def test_saving_in_the_middle_changes_no_bit(name, order, setting, feedback_mode
 
 
 @every_base
-@settings(max_examples=15)
 @given(story=stories(max_rounds=30))
 def test_a_replay_goes_on_from_what_the_pool_knows_and_leaves_it_alone(name, order, setting, story):
     _, learner = play_online(dt.Bold(a_base(name, story, setting), order), story)

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from test_paper import DELAYS, DRAWS, GAMMA, LEARNERS, K, T, X, Y, close
@@ -107,7 +107,6 @@ def test_estimated_rates_equal_the_transcribed_text(story, block, noise):
     assert same_bits(run, play_interpreted(make(Rcnbf, story, **setting), story))
 
 
-@settings(max_examples=15)
 @given(story=stories(max_rounds=25))
 def test_a_saved_estimate_goes_on_to_the_bit(story, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "learner.safetensors"

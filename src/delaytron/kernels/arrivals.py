@@ -11,7 +11,8 @@ def sort_arrivals(delays: Ints, starts: Rounds, arrivals: Rounds) -> int:
     Round s is delivered at the start of round s + delays[s], and never if that lies beyond the horizon. Within a
     round the answers come in ascending order of s, because they are filed in that order.
     """
-    T, longest = delays.size, 0
+    T = delays.size
+    longest = 0
     starts[:] = 0
     for s in range(T):
         if s + delays[s] < T:

@@ -45,7 +45,8 @@ def grow_classes(W: Array, inverse: Array, h: Array, omega: float, tau: float, i
             grow_class(W, inverse, k, omega * h[k] * h[k], tau * h[k], indices, values)
     else:
         for i in range(values.size):
-            w, a = W[indices[i]], inverse[indices[i]]
+            w = W[indices[i]]
+            a = inverse[indices[i]]
             for k in range(h.size):
                 w[k], a[k] = follow(w[k], a[k], h[k] * values[i], omega, tau)
 

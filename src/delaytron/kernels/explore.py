@@ -32,10 +32,12 @@ def note_nothing(
 @kernel
 def argmax(scores: Array, n_classes: int) -> int:
     """Return the class with the highest score, the lowest number among equals."""
-    best, top = 0, scores[0]
+    best = 0
+    top = scores[0]
     for r in range(1, n_classes):
         if scores[r] > top:
-            best, top = r, scores[r]
+            best = r
+            top = scores[r]
     return best
 
 

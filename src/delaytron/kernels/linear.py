@@ -119,7 +119,8 @@ def score_few(W: Array, x: Array, out: Array) -> None:
 @kernel
 def tile(W: Array, left: int, x: Array, out: Array) -> int:
     """Write the scores of CLASSES classes, LANES sums each, the rest of x last; return how many classes are left."""
-    k, whole = W.shape[0] - left, x.size - x.size % LANES
+    k = W.shape[0] - left
+    whole = x.size - x.size % LANES
     sums = zero_tile(CLASSES, LANES)
     for j in range(0, whole, LANES):
         sums = add_products(sums, W, k, x, j)
@@ -154,7 +155,10 @@ def score_sparse(W: Array, indices: Rounds, values: Array, out: Array) -> None:
 @kernel
 def stripe(W: Array, indices: Rounds, values: Array, out: Array, k: int) -> None:
     """Write the scores of FIRST + SECOND classes from `k` on; they stay in registers meanwhile."""
-    a, b, c, d = zeros(FIRST), zeros(SECOND), zeros(FIRST), zeros(SECOND)
+    a = zeros(FIRST)
+    b = zeros(SECOND)
+    c = zeros(FIRST)
+    d = zeros(SECOND)
     for i in range(0, indices.size - 1, 2):
         w, v = W[indices[i]], W[indices[i + 1]]
         a = add_scaled(a, values[i], w, k)

@@ -50,7 +50,8 @@ def play(
     for first in range(span.start, span.stop, BLOCK):
         block = Span(first, min(first + BLOCK, span.stop), span.ahead)
         for r in range(scenario_of.size):
-            scenario, columns = scenario_at(scenarios, scenario_of[r]), columns_at(log, r)
+            scenario = scenario_at(scenarios, scenario_of[r])
+            columns = columns_at(log, r)
             play_block(stream, scenario, columns, state_of(states, r), params_of(params, r), scratch, before, block)
 
 

@@ -58,7 +58,8 @@ def check_memory(matrices: int, n: int) -> None:
 
 def full_state(entries: Array, size: Size) -> Full:
     """Return W = 0, theta = 0 and B = entry * I for every run."""
-    n_runs, n = entries.size, size.n_classes * size.n_features
+    n_runs = entries.size
+    n = size.n_classes * size.n_features
     B = np.zeros((n_runs, n, n))
     B.reshape(n_runs, n * n)[:, :: n + 1] = entries[:, None]
     return Full(
@@ -144,7 +145,8 @@ def rank_one(B: Array, v: Array, scale: float) -> None:
 @kernel
 def probe(state: Any, indices: Any, values: Array) -> tuple[float, float]:
     """Write v = A^-1 (h (x) x) to the next free vector; return (h (x) x)'v and <h (x) x, W>."""
-    d, last = state.B.shape[0] // state.h.size, state.steps[0] % LATE
+    d = state.B.shape[0] // state.h.size
+    last = state.steps[0] % LATE
     v = state.late[last]
     v[:] = 0.0
     for k in range(state.h.size):
@@ -162,7 +164,8 @@ def probe(state: Any, indices: Any, values: Array) -> tuple[float, float]:
 @kernel
 def level(v: Array, alike: Bools) -> None:
     """Make the parts of classes that are alike so to the bit: rounding must not decide between them."""
-    d, first = v.size // alike.size, -1
+    d = v.size // alike.size
+    first = -1
     for k in range(alike.size):
         if alike[k] and first < 0:
             first = k
@@ -174,7 +177,8 @@ def level(v: Array, alike: Bools) -> None:
 @kernel
 def along(v: Array, h: Array, indices: Any, values: Array) -> float:
     """Return (h (x) x)'v."""
-    d, total = v.size // h.size, 0.0
+    d = v.size // h.size
+    total = 0.0
     for k in range(h.size):
         if h[k] != 0.0:
             total += h[k] * dot(v[k * d : (k + 1) * d], indices, values)
@@ -184,8 +188,10 @@ def along(v: Array, h: Array, indices: Any, values: Array) -> float:
 @kernel
 def absorb(state: Any, indices: Any, values: Array, omega: float, tau: float, hv: float, hW: float) -> None:
     """Take the step that `probe` prepared."""
-    d, last = state.B.shape[0] // state.h.size, state.steps[0] % LATE
-    v, c = state.late[last], 1.0 + omega * hv
+    d = state.B.shape[0] // state.h.size
+    last = state.steps[0] % LATE
+    v = state.late[last]
+    c = 1.0 + omega * hv
     if c < UNSAFE_SHRINKAGE:  # only when a huge step is taken back: theta must do
         omega, c = 0.0, 1.0
     for k in range(state.h.size):
@@ -214,7 +220,10 @@ def catch_up(B: Array, late: Array, signs: Array) -> None:
 @kernel
 def subtract_four(row: Array, u: Array, signs: Array, i: int) -> None:
     """Take four late steps out of row i of B, unless there is nothing to take: many weights are never touched."""
-    a, b, c, d = signs[0] * u[0, i], signs[1] * u[1, i], signs[2] * u[2, i], signs[3] * u[3, i]
+    a = signs[0] * u[0, i]
+    b = signs[1] * u[1, i]
+    c = signs[2] * u[2, i]
+    d = signs[3] * u[3, i]
     p, q, r, s = u[0], u[1], u[2], u[3]
     if a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0:
         for j in range(row.size):
@@ -224,7 +233,8 @@ def subtract_four(row: Array, u: Array, signs: Array, i: int) -> None:
 @kernel
 def refresh(state: Any, indices: Any) -> None:
     """W = B theta: what thousands of small steps have rounded away comes back."""
-    d, v = state.B.shape[0] // state.h.size, state.late[0]
+    d = state.B.shape[0] // state.h.size
+    v = state.late[0]
     v[:] = 0.0
     for i in range(v.size):
         add_to(v, state.theta[i], state.B[i])

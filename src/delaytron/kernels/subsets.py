@@ -96,14 +96,18 @@ def add_per_label(sets: Array, m: int, gamma: float, change: Array) -> None:
     1 and 1_Shat, and two equations for 1'v and 1_Shat'v say of how much. Solved by hand; `shared` labels are in both
     sets. What multiplies 1 - gamma are integers, so nothing is lost where they cancel.
     """
-    K, half, shared = float(change.size), sets.size // 2, 0.0
+    K = float(change.size)
+    half = sets.size // 2
+    shared = 0.0
     for r in range(change.size):
         if holds(sets, 0, r) and holds(sets, half, r):
             shared += 1.0
     out = K - m
-    exploit, uniform = 1.0 - gamma, gamma / K
+    exploit = 1.0 - gamma
+    uniform = gamma / K
     scale = (K - 1.0) / (uniform * (exploit + uniform) * (m * m * out * out))
-    inside, outside = uniform * m * out * out / (K - 1.0), -uniform * m * out * (m - 1.0) / (K - 1.0)
+    inside = uniform * m * out * out / (K - 1.0)
+    outside = -uniform * m * out * (m - 1.0) / (K - 1.0)
     for r in range(change.size):
         if holds(sets, 0, r):
             times = (m - shared) * out if holds(sets, half, r) else m * out - (m - 1.0) * (m - shared)

@@ -113,7 +113,8 @@ class AdaptiveDelaytron(Learner):
     ) -> None:
         self.gamma = check_exploration(gamma)
         self.tracker = check_choice("tracker", tracker, ("cumulative", "instant"))
-        self.count_self, self.restart = check_bool("count_self", count_self), check_bool("restart", restart)
+        self.count_self = check_bool("count_self", count_self)
+        self.restart = check_bool("restart", restart)
         params = Params(self.gamma, self.tracker == "instant", self.count_self, self.restart)
         super().__init__(n_classes, n_features, params, common)
         if self.average and self.restart:

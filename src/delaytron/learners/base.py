@@ -9,29 +9,18 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from delaytron.checks import check_integer
-from delaytron.compiler.kernel import fill
-from delaytron.kernels.linear import as_matrix, padded, zero_weights
-from delaytron.kernels.loop import score_all
+from delaytron.kernels.linear import as_matrix, zero_weights
 from delaytron.learners import rounds
 from delaytron.learners.average import Average
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.options import COMMON, WORDS, Common, own_parameters, read_answer, read_common
 from delaytron.learners.rule import Rule, stack
-from delaytron.matrices import as_kind, as_row, as_stream, check_matrix
-from delaytron.records import Array, Bools, Decision, Ints, Play, Row, Size
-from delaytron.rng import stream
+from delaytron.learners.scoring import score_rows
+from delaytron.matrices import as_row, check_matrix
+from delaytron.records import Array, Bools, Decision, Ints, Play, Progress, Row, Size
 
 DEFAULT_GAMMA = 2.0**-6
 GAMMAS = tuple(2.0**-k for k in range(2, 12))
-NO_LABELS = np.empty(0, np.int64)
-SCORED = 256  # rows scored together, so that converting them takes little memory
-
-_score_all = fill(score_all, "score_all")
-
-
-def new_scratch(n_classes: int) -> tuple[Array, Array]:
-    """Return room for the scores and the probabilities of one round."""
-    return np.empty(padded(n_classes)), np.empty(n_classes)
 
 
 class Learner:
@@ -66,6 +55,10 @@ class Learner:
     """Why its errors mean something else than those of most others, where they do."""
     grid: ClassVar[Mapping[str, Sequence[Any]]] = {"gamma": GAMMAS}
     """The values of its parameters among which a comparison chooses."""
+    scratch: tuple[Array, Array, Progress]
+    _progress: Progress
+    _draws: np.random.Generator
+    _noise: np.random.Generator
 
     def __init__(self, n_classes: int, n_features: int, params: Any, common: Common) -> None:
         options, self.feedback_model = read_common(self, common)
@@ -82,7 +75,7 @@ class Learner:
         self._interrupted = False
         self._at_hand: tuple[Row, Array] = (Row(None, np.empty(0)), np.empty(0))  # of the round being played
         self._flips: dict[int, int] = {}
-        self._rewind()
+        rounds.rewind(self)
         self._reset_state(sparse=False)
 
     def decide(self, x: Any) -> Decision:
@@ -94,7 +87,7 @@ class Learner:
             The example.
         """
         with self._lock:
-            self._recover()
+            rounds.recover(self)
             now = self.ledger.rounds + 1
             row = as_row(x, self.n_features, None if now == 1 else self.sparse)
             if now == 1:
@@ -118,7 +111,7 @@ class Learner:
         """
         answer = read_answer(self, correct, label)
         with self._lock:
-            self._recover()
+            rounds.recover(self)
             arrival = self.ledger.read(id, answer)
             if arrival.kind is not None:
                 self._interrupted = True
@@ -129,15 +122,9 @@ class Learner:
     def flush(self) -> None:
         """Apply the answers that came now; this is not a round, so no clock moves."""
         with self._lock:
-            self._recover()
+            rounds.recover(self)
             self._interrupted = True
             rounds.apply_arrived(self)
-            self._interrupted = False
-
-    def _recover(self) -> None:
-        """Finish or take back what an exception interrupted."""
-        if self._interrupted:
-            rounds.recover(self)
             self._interrupted = False
 
     def _prepare(self, now: int) -> None:
@@ -163,14 +150,8 @@ class Learner:
     def _score(self, X: Any, weights: Callable[[], Array]) -> Array:
         """Score all rows by the weights of one moment, while no other thread changes them."""
         rows: Any = check_matrix(X, self.n_features, one_row_ok=True)
-        out = np.empty((rows.shape[0], self.n_classes))
-        scratch = np.empty(padded(self.n_classes))
         with self._lock:
-            W = weights()
-            for start in range(0, rows.shape[0], SCORED):
-                part = as_stream(as_kind(rows[start : start + SCORED], self.sparse), NO_LABELS)
-                _score_all(W, part, scratch, out[start : start + SCORED])
-        return out
+            return score_rows(rows, weights(), self.n_classes, self.sparse)
 
     @property
     def weights(self) -> Array:
@@ -190,10 +171,6 @@ class Learner:
         """Return which of the rounds played rightly."""
         return np.asarray(labels == y)
 
-    def _noise_draws(self, count: int) -> Array:
-        """Return the next numbers that decide which answers are flipped."""
-        return self._noise.random(count)
-
     def _with_capacity(self, n_rounds: int) -> Any:  # noqa: ARG002
         """Return the state as a batch of one, with room for so many more rounds."""
         return stack(self.state)
@@ -211,7 +188,7 @@ class Learner:
         from delaytron.learners.files import save  # noqa: PLC0415 - files.py knows all learners
 
         with self._lock:
-            self._recover()
+            rounds.recover(self)
             save(self, path)
 
     def size(self, sparse: bool) -> Size:
@@ -225,7 +202,7 @@ class Learner:
     def _reset_state(self, sparse: bool) -> None:
         """Start from zero, with weights for dense or for sparse rows."""
         self.sparse = sparse
-        self._set_progress(begun=0)
+        rounds.start_from(self, begun=0)
         stacked = self.rule.init(stack(self.params), self.size(sparse))
         self.state = type(stacked)(*(field[0] for field in stacked))
         if self.average:
@@ -236,23 +213,10 @@ class Learner:
         self.sparse = sparse
         self.state = state
         self.ledger = ledger
-        self._set_progress(ledger.rounds + 1 if begun else 0)
+        rounds.start_from(self, ledger.rounds + 1 if begun else 0)
         if average is not None:
             self._average = Average(average)
-        self._rewind()
-
-    def _set_progress(self, begun: int) -> None:
-        self._progress = rounds.new_progress(begun)
-        self.scratch = (*new_scratch(self.n_classes), self._progress)
-
-    def _rewind(self) -> None:
-        """Let exploration and noise go on with the draws after the last decision's."""
-        n_rounds = self.ledger.rounds
-        self._draws = stream(self.seed, "exploration")
-        cast(np.random.PCG64, self._draws.bit_generator).advance(n_rounds)
-        self._noise = stream(self.seed, "noise")
-        if self.feedback_model.flips:
-            self._flips = rounds.flips_of(self, self._noise.random(n_rounds))
+        rounds.rewind(self)
 
     def _knowing(self, sparse: bool, state: Any) -> "Learner":
         """Return a learner like this one but for its state, which is not copied."""
@@ -263,8 +227,8 @@ class Learner:
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle takes over, of one moment: all but the lock."""
         with self._lock:
-            self._recover()
-            return deepcopy({name: value for name, value in self.__dict__.items() if name != "_lock"})
+            rounds.recover(self)
+            return deepcopy({name: value for name, value in vars(self).items() if name != "_lock"})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Become what a copy or a pickle holds, with a lock of its own."""

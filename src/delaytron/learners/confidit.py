@@ -62,7 +62,9 @@ def init_diagonal(params: Any, size: Size) -> Diagonal:
 
 def init_full(params: Any, size: Size) -> Full:
     """W = 0, A_k = (1 + alpha)^2 I."""
-    n_runs, K, d = params.alpha.size, size.n_classes, size.n_features
+    n_runs = params.alpha.size
+    K = size.n_classes
+    d = size.n_features
     B = np.zeros((n_runs, K, d, d))
     B.reshape(n_runs, K, d * d)[:, :, :: d + 1] = (1.0 + params.alpha[:, None, None]) ** -2.0
     return Full(zero_weights(n_runs, size), B, np.zeros((n_runs, d)))
@@ -117,7 +119,10 @@ def revise_diagonal(state: Any, params: Any, past: Play) -> None:  # noqa: ARG00
 @kernel
 def step_full(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
     """A_k += x x', b_k += s x, w_k = A_k^-1 b_k for the label played."""
-    k, x, B, v = past.label, past.x, state.B[past.label], state.v
+    k = past.label
+    x = past.x
+    B = state.B[past.label]
+    v = state.v
     multiply(B, x.indices, x.values, v)
     c = 1.0 + dot(v, x.indices, x.values)
     if c < UNSAFE_SHRINKAGE:  # rounding has left nothing of A_k^-1 where a huge row points
@@ -188,7 +193,8 @@ class Confidit(Learner):
         matrix: str = "full",
         **common: Unpack[Common],
     ) -> None:
-        self.alpha, self.eta = check_number("alpha", alpha), check_scale("eta", eta)
+        self.alpha = check_number("alpha", alpha)
+        self.eta = check_scale("eta", eta)
         self.matrix = check_choice("matrix", matrix, ("full", "diagonal"))
         if not -1 < self.alpha <= 1:
             raise InvalidInput(f"alpha must be in (-1, 1], got {alpha!r}")

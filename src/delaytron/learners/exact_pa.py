@@ -52,7 +52,9 @@ def repair_margins(state: Any, params: Any, past: Play, sign: float) -> None:
     The scores W x come in, and the losses take their place. The multipliers are
     tau_j = max(0, l_j - theta) / ||x||^2, with theta from the Karush-Kuhn-Tucker conditions.
     """
-    norm, losses, K = squared_norm(past.x.values), state.scores, params.n_classes
+    norm = squared_norm(past.x.values)
+    losses = state.scores
+    K = params.n_classes
     if norm <= 0.0:
         return
     own = losses[past.label]

@@ -35,7 +35,8 @@ class State(NamedTuple):
 def init(params: Any, size: Size) -> State:
     """L = 0, e = 0."""
     n_runs = params.eta.size
-    losses, clock = np.zeros((n_runs, size.n_classes)), np.zeros((n_runs, 3), np.int64)
+    losses = np.zeros((n_runs, size.n_classes))
+    clock = np.zeros((n_runs, 3), np.int64)
     return State(losses, clock, params.eta[:, None].copy())
 
 

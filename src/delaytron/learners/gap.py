@@ -86,5 +86,6 @@ class Gap(Learner):
         eta: float = 0.01,
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, self.eta = check_exploration(gamma), check_scale("eta", eta)
+        self.gamma = check_exploration(gamma)
+        self.eta = check_scale("eta", eta)
         super().__init__(n_classes, n_features, Params(self.gamma, self.eta), common)

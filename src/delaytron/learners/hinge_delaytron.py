@@ -131,7 +131,8 @@ class HingeDelaytron(Learner):
         **common: Unpack[Common],
     ) -> None:
         n_classes = check_integer("n_classes", n_classes, at_least=2)
-        self.gamma, self.B = check_exploration(gamma), check_scale("B", B)
+        self.gamma = check_exploration(gamma)
+        self.B = check_scale("B", B)
         self.eta = None if eta is None else check_scale("eta", eta)
         self.R = None if R is None else check_scale("R", R)
         params = Params(self.gamma, n_classes / self.gamma, self.B, self.eta or 0.0, self.R or 0.0)

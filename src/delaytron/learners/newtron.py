@@ -61,7 +61,9 @@ def pick(
     scores, p = scratch
     score(state.W, x.indices, x.values, scores)
     greedy = argmax(scores, p.size)
-    total, summed, uniform = 0.0, 0.0, params.gamma / p.size
+    total = 0.0
+    summed = 0.0
+    uniform = params.gamma / p.size
     for r in range(p.size):
         p[r] = exp(params.alpha * (scores[r] - scores[greedy]))
         total += p[r]
@@ -132,7 +134,9 @@ def grow_full(state: Any, past: Play, omega: float, tau: float) -> None:
 
 def bind(name: str, state: type, init: Any, grow: Any) -> Rule:
     """Return the rule for one kind of A."""
-    one_step, revision, numbers = fill(step, grow=grow), fill(revise, grow=grow), ("number", "number")
+    one_step = fill(step, grow=grow)
+    revision = fill(revise, grow=grow)
+    numbers = ("number", "number")
     return Rule(name, Params, None, one_step, state, init, extras=numbers, revise=revision, pick=pick)
 
 

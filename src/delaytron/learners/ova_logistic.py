@@ -62,7 +62,8 @@ def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
 @kernel
 def weigh_gaps(scores: Array, greedy: int, sharpness: float, p: Array) -> None:
     """P(r) = 1 / (K + c sqrt(t) (f_b - f_r)) for r other than the best b, which gets the rest."""
-    best, rest = sigmoid(scores[greedy]), 1.0
+    best = sigmoid(scores[greedy])
+    rest = 1.0
     for r in range(p.size):
         if r != greedy:
             p[r] = 1.0 / (p.size + sharpness * (best - sigmoid(scores[r])))
@@ -124,7 +125,9 @@ class OvaLogistic(Learner):
         c: float = 10.0,
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, self.lr, self.c = check_exploration(gamma), check_scale("lr", lr), check_scale("c", c)
+        self.gamma = check_exploration(gamma)
+        self.lr = check_scale("lr", lr)
+        self.c = check_scale("c", c)
         self.explore = check_choice("explore", explore, ("epsilon", "squarecb"))
         squarecb = self.explore == "squarecb"  # what is not used must not tell two settings apart
         params = Params(1.0 if squarecb else self.gamma, self.lr, squarecb, self.c if squarecb else 1.0)

@@ -84,7 +84,8 @@ def init_estimating(params: Any, size: Size) -> Estimating:
     """W = 0, V = 0, G = 1, and answers that do not lie."""
     n_runs = params.gamma.size
     W, V, G = (zero_weights(n_runs, size) for _ in range(3))
-    scores, tally = np.zeros((n_runs, padded(size.n_classes))), np.zeros((n_runs, 2, BINS, 2), np.int64)
+    scores = np.zeros((n_runs, padded(size.n_classes)))
+    tally = np.zeros((n_runs, 2, BINS, 2), np.int64)
     return Estimating(W, V, G + 1.0, scores, tally, np.zeros((n_runs, 1), np.int64), np.zeros((n_runs, 2)))
 
 
@@ -95,7 +96,8 @@ def listen(state: Any, params: Any, past: Play, correct: bool) -> None:
     if 0.0 < norm < inf:
         score(state.V, past.x.indices, past.x.values, state.scores)
         side = LOOKS_RIGHT if past.label == argmax(state.scores, params.n_classes) else LOOKS_WRONG
-        predicted, answer = sigmoid(state.scores[past.label] / sqrt(norm)), 1 if correct else 0
+        predicted = sigmoid(state.scores[past.label] / sqrt(norm))
+        answer = 1 if correct else 0
         count_answer(state.tally, side, predicted, answer)
         error = (predicted - answer) / sqrt(norm)
         adagrad_step(state.V, state.G, past.label, error, LR, past.x.indices, past.x.values)
@@ -170,8 +172,10 @@ class Rcnbf(Learner):
         block: int = 50_000,
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, (self.rho0, self.rho1) = check_exploration(gamma), read_noise((rho0, rho1))
-        self.estimate, self.block = check_bool("estimate", estimate), check_integer("block", block, at_least=1)
+        self.gamma = check_exploration(gamma)
+        (self.rho0, self.rho1) = read_noise((rho0, rho1))
+        self.estimate = check_bool("estimate", estimate)
+        self.block = check_integer("block", block, at_least=1)
         params: Any = Params(self.gamma, self.rho0, self.rho1)
         if self.estimate:
             if self.rho0 or self.rho1:

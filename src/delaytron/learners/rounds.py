@@ -6,12 +6,14 @@ without harm. A round that was interrupted before `choose` has not been played: 
 next `decide` takes it up where it was. After `choose` it has been played, and is filed as open.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOW, PLAYED
+from delaytron.learners.scoring import new_scratch
 from delaytron.records import Play, Progress, Row
+from delaytron.rng import stream
 
 if TYPE_CHECKING:
     from delaytron.learners.base import Learner
@@ -19,11 +21,22 @@ if TYPE_CHECKING:
 N_MARKS = 7
 
 
-def new_progress(begun: int = 0) -> Progress:
-    """Return marks that say: nothing is under way but, where it is named, a round whose clock has ticked."""
-    marks = np.zeros(N_MARKS, np.int64)
-    marks[BEGUN] = begun
-    return Progress(marks, np.zeros(1))
+def start_from(learner: "Learner", begun: int) -> None:
+    """Mark that nothing is under way but, where it is named, a round whose clock has ticked."""
+    learner._progress = Progress(np.zeros(N_MARKS, np.int64), np.zeros(1))
+    learner._progress.marks[BEGUN] = begun
+    learner.scratch = (*new_scratch(learner.n_classes), learner._progress)
+
+
+def rewind(learner: "Learner") -> None:
+    """Let exploration and noise go on with the draws after the last decision's."""
+    n_rounds = learner.ledger.rounds
+    learner._draws = stream(learner.seed, "exploration")
+    cast(np.random.PCG64, learner._draws.bit_generator).advance(n_rounds)
+    learner._noise = stream(learner.seed, "noise")
+    if learner.feedback_model.flips:
+        masks = learner.feedback_model.flip_mask(learner._noise.random(n_rounds)).tolist()
+        learner._flips = {number: masks[number - 1] for number in learner.ledger.plays}
 
 
 def begin(learner: "Learner", now: int) -> None:
@@ -88,20 +101,17 @@ def file_played(learner: "Learner") -> Play:
 
 
 def recover(learner: "Learner") -> None:
-    """Finish or take back what an exception interrupted; may be interrupted itself."""
+    """Finish or take back what an exception interrupted, if one did; may be interrupted itself."""
+    if not learner._interrupted:
+        return
     close_applied(learner)
     if learner._progress.marks[PLAYED] > learner.ledger.rounds:
         file_played(learner)
     learner.ledger.repair()
-    learner._rewind()
+    rewind(learner)
+    learner._interrupted = False
 
 
 def is_begun(learner: "Learner") -> bool:
     """Whether the clock has ticked for a round that was interrupted before it was played."""
     return bool(learner._progress.marks[BEGUN] > learner.ledger.rounds)
-
-
-def flips_of(learner: "Learner", noise: Any) -> dict[int, int]:
-    """Return which answers are flipped, for the decisions that wait, from the numbers of all rounds."""
-    masks = learner.feedback_model.flip_mask(noise).tolist()
-    return {number: masks[number - 1] for number in learner.ledger.plays}

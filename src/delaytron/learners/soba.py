@@ -76,7 +76,9 @@ def earns(credit: Array, prob: float, delta: float, hv: float) -> bool:
 def step_diagonal(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
     """A += h^2/p, theta -= h/p, W = theta/A, if the answer is right and earns it."""
     if correct:
-        rival, label, x = int(past.extra[0]), past.label, past.x
+        rival = int(past.extra[0])
+        label = past.label
+        x = past.x
         delta, hv = compare(state.W, state.inverse, rival, label, x.indices, x.values)
         if earns(state.credit, past.prob, delta, hv):
             grow_class(state.W, state.inverse, rival, 1.0 / past.prob, -1.0 / past.prob, x.indices, x.values)
@@ -87,7 +89,8 @@ def step_diagonal(state: Any, params: Any, past: Play, correct: bool) -> None:  
 def step_full(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
     """The same with A += h h'/p and W = A^-1 theta."""
     if correct:
-        rival, label = int(past.extra[0]), past.label
+        rival = int(past.extra[0])
+        label = past.label
         state.h[:] = 0.0
         state.h[rival], state.h[label] = 1.0, -1.0
         state.alike[rival], state.alike[label] = False, False
@@ -142,7 +145,8 @@ class Soba(Learner):
         matrix: str = "diagonal",
         **common: Unpack[Common],
     ) -> None:
-        self.gamma, self.a = check_exploration(gamma), check_scale("a", a)
+        self.gamma = check_exploration(gamma)
+        self.a = check_scale("a", a)
         self.matrix = check_choice("matrix", matrix, ("diagonal", "full"))
         if self.matrix == "full":
             check_memory(

@@ -10,8 +10,8 @@ import numpy as np
 from delaytron.checks import check_integer
 from delaytron.datasets import Dataset, FileStream
 from delaytron.learners import Learner
-from delaytron.learners.base import new_scratch
 from delaytron.learners.feedback import FeedbackModel
+from delaytron.learners.scoring import new_scratch
 from delaytron.records import Array, Ints, Scenarios, Span
 from delaytron.simulation.scenarios import (
     BYTES_PER_EXPIRING_ROUND,

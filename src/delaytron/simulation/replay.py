@@ -7,9 +7,10 @@ import numpy as np
 
 from delaytron.checks import check_integers, check_one_per_round
 from delaytron.errors import InvalidInput
-from delaytron.learners.base import Learner, new_scratch
+from delaytron.learners.base import Learner
 from delaytron.learners.rounds import is_begun
 from delaytron.learners.rule import stack
+from delaytron.learners.scoring import new_scratch
 from delaytron.matrices import as_kind, as_stream, check_matrix, is_sparse
 from delaytron.records import Array, Run, Span
 from delaytron.simulation.scenarios import deliver, empty_log, empty_scenarios, max_open_rounds
@@ -50,8 +51,9 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     T = matrix.shape[0]
     labels = check_integers("y", y, T, 0, learner.n_classes - 1)
     scenarios = empty_scenarios(1, T, twin.feedback_model)
-    scenarios.rows[0], scenarios.draws[0] = np.arange(T), _uniform(draws, T)
-    scenarios.flips[0] = twin.feedback_model.flip_mask(twin._noise_draws(scenarios.flips.size))
+    scenarios.rows[0] = np.arange(T)
+    scenarios.draws[0] = _uniform(draws, T)
+    scenarios.flips[0] = twin.feedback_model.flip_mask(twin._noise.random(scenarios.flips.size))
     deliver(check_integers("delays", delays, T, 1), twin.feedback_model, scenarios, 0)
     log = empty_log(1, T, len(twin.rule.extras))
     before = (twin.ledger.rounds, twin.pending)
@@ -60,7 +62,8 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     params = stack(twin.params)
     scratch = new_scratch(twin.n_classes)
     twin.rule.play(stream, scenarios, np.zeros(1, np.int64), log, states, params, scratch, before, Span(0, T, 0))
-    played, greedy = log.label[0, :T].astype(np.int64), log.greedy[0, :T].astype(np.int64)
+    played = log.label[0, :T].astype(np.int64)
+    greedy = log.greedy[0, :T].astype(np.int64)
     state = type(states)(*(field[0] for field in states))
     right = twin._is_correct(played, log.extra[0, :T], labels)
     return Run(played, greedy, log.prob[0, :T].copy(), right, twin.weights_of(state))

@@ -121,7 +121,8 @@ def empty_log(n_runs: int, longest: int, n_extras: int, losses: bool = False) ->
     length = 1 << max(0, longest - 1).bit_length()
     columns = np.zeros((2, n_runs, length), np.int32)
     extra = np.zeros((n_runs, length, n_extras))
-    counts, sums = np.zeros((n_runs, 2), np.int64), np.zeros((n_runs, 2 * losses))
+    counts = np.zeros((n_runs, 2), np.int64)
+    sums = np.zeros((n_runs, 2 * losses))
     return Log(columns[0], columns[1], np.zeros((n_runs, length)), extra, counts, sums)
 
 
