@@ -23,12 +23,12 @@ def by_learner(names):
 
 def learn(learner, past, answer):
     """Apply the answer to a past round, as the online object does."""
-    learner.rule.deliver(learner.state, learner.params, past, answer == 1, int(answer), ANSWERED, 0, learner._progress)
+    learner.rule.deliver(learner.state, learner.params, past, answer == 1, int(answer), ANSWERED, 0, learner._marks)
 
 
 def correct_late(learner, past):
     """Let a past round that was counted as wrong be right after all, as the online object does."""
-    learner.rule.deliver(learner.state, learner.params, past, True, 1, REVISED, 0, learner._progress)
+    learner.rule.deliver(learner.state, learner.params, past, True, 1, REVISED, 0, learner._marks)
 
 
 class Story(NamedTuple):

@@ -105,13 +105,6 @@ class Log(NamedTuple):
     losses: Array
 
 
-class Progress(NamedTuple):
-    """How far the compiled code is with the round and the event at hand; the cells of `marks` are named in `loop`."""
-
-    marks: Ints
-    prob: Array
-
-
 class Run(NamedTuple):
     """One replayed run: a number per round, and the weights after the last update."""
 

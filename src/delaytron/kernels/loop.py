@@ -3,8 +3,8 @@
 A learner fills the slots. The simulator runs `play` over many rounds and runs; the online object runs `advance`,
 `deliver` and `choose` round by round. Both execute the same lines: `tick`, `apply_event` and `pick`.
 
-Compiled code cannot be interrupted by an exception of Python. So each of the three calls of the online object notes in
-`Progress` what it has done, and an object that was interrupted anywhere knows where to go on.
+Compiled code cannot be interrupted by an exception of Python. So each of the three calls of the online object marks
+what it has done, and an object that was interrupted anywhere knows where to go on.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from delaytron.compiler.kernel import kernel, slot
 from delaytron.kernels.averages import add_change, remember
 from delaytron.kernels.explore import rival_of
 from delaytron.kernels.linear import prefetch_row, row_of, score
-from delaytron.records import Array, Ints, Log, Play, Progress, Row, Scenarios, Span, Stream
+from delaytron.records import Array, Ints, Log, Play, Row, Scenarios, Span, Stream
 
 pick: Any = slot()  # (state, params, x, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, told): what one answer does to the state
@@ -27,7 +27,7 @@ state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
 ANSWERED, EXPIRED, REVISED, DROPPED = 0, 1, 2, 3  # an answer; none came: wrong; the answer after that; none came
-BEGUN, APPLIED, KIND, NOW, PLAYED, GREEDY, LABEL = range(7)  # the cells of `Progress.marks`
+BEGUN, APPLIED, KIND, NOW, PLAYED, GREEDY, LABEL, PROB = range(8)  # the cells of the online object's marks
 BLOCK = 128  # rounds that one run plays before the next run does, so that runs share rows while they are cached
 
 
@@ -124,20 +124,18 @@ def look_ahead(stream: Stream, scenario: Scenarios, t: int) -> None:
 
 
 @kernel
-def advance(state: Any, params: Any, now: int, outstanding: int, progress: Progress) -> None:
+def advance(state: Any, params: Any, now: int, outstanding: int, marks: Array) -> None:
     """Begin round `now`: tell the learner's clock how many rounds wait for an answer, this one included."""
     tick(state, params, now, outstanding)
-    progress.marks[BEGUN] = now
+    marks[BEGUN] = now
 
 
 @kernel
-def deliver(
-    state: Any, params: Any, past: Play, right: bool, y: int, kind: int, flips: int, progress: Progress
-) -> None:
+def deliver(state: Any, params: Any, past: Play, right: bool, y: int, kind: int, flips: int, marks: Array) -> None:
     """Apply one event to a past round."""
     apply_event(state, params, past, right, y, kind, flips)
-    progress.marks[APPLIED] = past.round
-    progress.marks[KIND] = kind
+    marks[APPLIED] = past.round
+    marks[KIND] = kind
 
 
 @kernel
@@ -149,7 +147,7 @@ def deliver_averaged(
     y: int,
     kind: int,
     flips: int,
-    progress: Progress,
+    marks: Array,
     average: tuple[Array, Array],
     now: int,
 ) -> None:
@@ -161,24 +159,24 @@ def deliver_averaged(
     remember(state.W, past.x.indices, old)
     apply_event(state, params, past, right, y, kind, flips)
     add_change(state.W, past.x.indices, old, now, total)
-    progress.marks[APPLIED] = past.round
-    progress.marks[KIND] = kind
+    marks[APPLIED] = past.round
+    marks[KIND] = kind
 
 
 @kernel
 def choose(
-    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array, Progress], extra: Array
+    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array, Array], extra: Array
 ) -> tuple[int, int, float]:
     """Play the round that `NOW` marks: return the greedy label, the played label and its probability.
 
     They are noted as well; `extra` takes what the update will need.
     """
-    scores, p, progress = scratch
+    scores, p, marks = scratch
     greedy, label, prob = pick(state, params, x, u, (scores, p), extra)
-    progress.prob[0] = prob
-    progress.marks[GREEDY] = greedy
-    progress.marks[LABEL] = label
-    progress.marks[PLAYED] = progress.marks[NOW]
+    marks[PROB] = prob
+    marks[GREEDY] = greedy
+    marks[LABEL] = label
+    marks[PLAYED] = marks[NOW]
     return greedy, label, prob
 
 

@@ -17,7 +17,7 @@ from delaytron.learners.options import COMMON, WORDS, Common, own_parameters, re
 from delaytron.learners.rule import Rule, stack
 from delaytron.learners.scoring import score_rows
 from delaytron.matrices import as_row, check_matrix
-from delaytron.records import Array, Bools, Decision, Ints, Play, Progress, Row, Size
+from delaytron.records import Array, Bools, Decision, Ints, Play, Row, Size
 
 DEFAULT_GAMMA = 2.0**-6
 GAMMAS = tuple(2.0**-k for k in range(2, 12))
@@ -55,8 +55,8 @@ class Learner:
     """Why its errors mean something else than those of most others, where they do."""
     grid: ClassVar[Mapping[str, Sequence[Any]]] = {"gamma": GAMMAS}
     """The values of its parameters among which a comparison chooses."""
-    scratch: tuple[Array, Array, Progress]
-    _progress: Progress
+    scratch: tuple[Array, Array, Array]
+    _marks: Array
     _draws: np.random.Generator
     _noise: np.random.Generator
 

@@ -1,31 +1,32 @@
 """The rounds of the online object, in steps that can be interrupted anywhere and gone on with exactly.
 
 An exception may come between any two lines: Ctrl-C, a timer. Compiled code cannot be interrupted, so each of its three
-calls (`advance`, `deliver`, `choose`) notes in `Progress` what it has done; everything else can be done again
-without harm. A round that was interrupted before `choose` has not been played: what it let expire waits again, and the
-next `decide` takes it up where it was. After `choose` it has been played, and is filed as open.
+calls (`advance`, `deliver`, `choose`) marks what it has done; everything else can be done again without harm. A round
+that was interrupted before `choose` has not been played: what it let expire waits again, and the next `decide` takes it
+up where it was. After `choose` it has been played, and is filed as open.
 """
 
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOW, PLAYED
+from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOW, PLAYED, PROB
 from delaytron.learners.scoring import new_scratch
-from delaytron.records import Play, Progress, Row
+from delaytron.records import Play, Row
 from delaytron.rng import stream
 
 if TYPE_CHECKING:
     from delaytron.learners.base import Learner
 
-N_MARKS = 7
+N_MARKS = 8
 
 
 def start_from(learner: "Learner", begun: int) -> None:
     """Mark that nothing is under way but, where it is named, a round whose clock has ticked."""
-    learner._progress = Progress(np.zeros(N_MARKS, np.int64), np.zeros(1))
-    learner._progress.marks[BEGUN] = begun
-    learner.scratch = (*new_scratch(learner.n_classes), learner._progress)
+    marks = np.zeros(N_MARKS)
+    marks[BEGUN] = begun
+    learner._marks = marks
+    learner.scratch = (*new_scratch(learner.n_classes), marks)
 
 
 def rewind(learner: "Learner") -> None:
@@ -44,22 +45,22 @@ def begin(learner: "Learner", now: int) -> None:
     model = learner.feedback_model
     if model.expires:
         learner.ledger.expire(model.expiring(now), model.expiry_kind)
-    if learner.rule.keeps_clock and learner._progress.marks[BEGUN] < now:
+    if learner.rule.keeps_clock and learner._marks[BEGUN] < now:
         waiting = learner.ledger.pending + 1
-        learner.rule.advance.compiled(learner.state, learner.params, now, waiting, learner._progress)
+        learner.rule.advance.compiled(learner.state, learner.params, now, waiting, learner._marks)
 
 
 def apply_arrived(learner: "Learner") -> None:
     """Apply what arrived, in the order of the rounds."""
     for number in sorted(learner.ledger.arrived):
         _deliver(learner, learner.ledger.plays[number], learner.ledger.arrived[number])
-        close_applied(learner)
+        _close(learner, number)
 
 
 def _deliver(learner: "Learner", past: Play, kind: int) -> None:
     answer = max(0, learner.ledger.answers[past.round - 1])
     flips = learner._flips.get(past.round, 0)
-    event = (learner.state, learner.params, past, answer == 1, answer, kind, flips, learner._progress)
+    event = (learner.state, learner.params, past, answer == 1, answer, kind, flips, learner._marks)
     if learner.average:
         room = np.empty(learner._average.shape_about(past.x))
         now = learner.ledger.rounds + 1
@@ -68,15 +69,13 @@ def _deliver(learner: "Learner", past: Play, kind: int) -> None:
         learner.rule.deliver.compiled(*event)
 
 
-def close_applied(learner: "Learner") -> None:
-    """Close the event that was applied last, if it is not closed yet."""
-    marks = learner._progress.marks
-    number = int(marks[APPLIED])
-    if number and learner.ledger.arrived.get(number) == marks[KIND]:
+def _close(learner: "Learner", number: int) -> None:
+    """Close the event that was applied last."""
+    if number in learner.ledger.arrived:
         learner.ledger.close(number)
-    if number and number not in learner.ledger.plays:
+    if number not in learner.ledger.plays:
         learner._flips.pop(number, None)
-    marks[APPLIED] = 0
+    learner._marks[APPLIED] = 0
 
 
 def choose(learner: "Learner", now: int, row: Row) -> Play:
@@ -86,27 +85,30 @@ def choose(learner: "Learner", now: int, row: Row) -> Play:
     u = learner._draws.random()
     if learner.feedback_model.flips:
         learner._flips[now] = int(learner.feedback_model.flip_mask(learner._noise.random()))
-    learner._progress.marks[NOW] = now
-    learner.rule.choose.compiled(learner.state, learner.params, row, u, learner.scratch, extra)
-    return file_played(learner)
-
-
-def file_played(learner: "Learner") -> Play:
-    """File the round that was played last as open."""
-    marks: list[int] = learner._progress.marks.tolist()
-    row, extra = learner._at_hand
-    play = Play(marks[PLAYED], row, marks[GREEDY], marks[LABEL], float(learner._progress.prob[0]), extra)
+    learner._marks[NOW] = now
+    greedy, label, prob = learner.rule.choose.compiled(learner.state, learner.params, row, u, learner.scratch, extra)
+    play = Play(now, row, greedy, label, prob, extra)
     learner.ledger.open(play)
     return play
+
+
+def _file_played(learner: "Learner") -> None:
+    """File the round that was played last, by its marks."""
+    now, greedy, label = learner._marks[[PLAYED, GREEDY, LABEL]].astype(np.int64).tolist()
+    row, extra = learner._at_hand
+    learner.ledger.open(Play(now, row, greedy, label, float(learner._marks[PROB]), extra))
 
 
 def recover(learner: "Learner") -> None:
     """Finish or take back what an exception interrupted, if one did; may be interrupted itself."""
     if not learner._interrupted:
         return
-    close_applied(learner)
-    if learner._progress.marks[PLAYED] > learner.ledger.rounds:
-        file_played(learner)
+    number = int(learner._marks[APPLIED])
+    if number and learner.ledger.arrived.get(number, learner._marks[KIND]) == learner._marks[KIND]:
+        _close(learner, number)
+    learner._marks[APPLIED] = 0
+    if learner._marks[PLAYED] > learner.ledger.rounds:
+        _file_played(learner)
     learner.ledger.repair()
     rewind(learner)
     learner._interrupted = False
@@ -114,4 +116,4 @@ def recover(learner: "Learner") -> None:
 
 def is_begun(learner: "Learner") -> bool:
     """Whether the clock has ticked for a round that was interrupted before it was played."""
-    return bool(learner._progress.marks[BEGUN] > learner.ledger.rounds)
+    return bool(learner._marks[BEGUN] > learner.ledger.rounds)
