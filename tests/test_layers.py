@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "delaytron"
-COMPILER = {"compiler.kernel", "compiler.inline", "kernels.lanes_llvm"}
+COMPILER = {"compiler.build", "compiler.cache", "compiler.inline", "kernels.lanes_llvm"}
 
 
 def stages():

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Protocol, TypeVar, cast
 
+from delaytron.compiler.build import build_kernel, build_part, make_ready
+
 F = TypeVar("F", bound=Callable[..., Any])
 Resolve = Callable[["Kernel"], Callable[..., Any]]
 
@@ -33,7 +35,7 @@ class Slot:
 
 
 class Kernel:
-    """A function of the learning path: `interpreted` as it stands, `compiled` on first use."""
+    """A function of the learning path: `interpreted` as it is written, `compiled` on first use."""
 
     def __init__(
         self,
@@ -64,24 +66,20 @@ class Kernel:
         """The machine code (the interpreted function where `NUMBA_DISABLE_JIT=1` switches the compiler off)."""
         if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
             return self.interpreted
-        return self._compile(cache=self.cache_name is not None)
+        return build_kernel(self._linked(_as_part), kept=self.cache_name is not None)
 
     @cached_property
     def inlined(self) -> Callable[..., Any]:
         """The part of a larger kernel that this one becomes; Python cannot call it."""
         if self.machine is not None:
             return cast(Callable[..., Any], getattr(import_module(self.machine), self.function.__name__))
-        from delaytron.compiler.inline import InlineCompiler  # noqa: PLC0415 - imports numba
+        return build_part(self._linked(_as_part))
 
-        return self._compile(forceinline=True, no_cpython_wrapper=True, pipeline_class=InlineCompiler)
-
-    def _compile(self, **options: Any) -> Callable[..., Any]:
-        from numba import njit  # noqa: PLC0415 - the import takes half a second, `import delaytron` must not
-
-        # No reference counts (`_nrt`): kernels allocate nothing, and counting was a third of their time.
-        shared: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
-        function = self._linked(lambda kernel: kernel.inlined)
-        return cast(Callable[..., Any], njit(**shared, **options)(function))
+    def ready(self, *args: Any) -> None:
+        """Have the machine code for arguments like these, without running it: compiling can fail, and takes long."""
+        compiled = self.compiled
+        if not isinstance(compiled, FunctionType):  # else it is interpreted
+            make_ready(compiled, args)
 
     def fill(self, cache_name: str | None = None, **slots: Any) -> "Kernel":
         """Fill the slots of this template, here and in every kernel that it calls; what is filled stays."""
@@ -130,6 +128,10 @@ class Kernel:
     def _globals_read(self) -> set[str]:
         """The global names that the code reads (co_names would mix in attributes)."""
         return {i.argval for i in get_instructions(self.function) if i.opname == "LOAD_GLOBAL"}
+
+
+def _as_part(kernel: Kernel) -> Callable[..., Any]:
+    return kernel.inlined
 
 
 def _code_digest(code: CodeType) -> str:

@@ -1,0 +1,115 @@
+"""Machine code on disk: one file per kernel and types of its arguments, used only if its digest is right.
+
+Numba's own cache raises where a file is damaged or the disk is full, and runs machine code in which a bit flipped.
+A cache only saves time: here a damaged file is removed and the kernel compiled anew, and a file that cannot be
+written costs one line of warning.
+"""
+
+import pickle
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import llvmlite
+import numba
+from numba.core.caching import CompileResultCacheImpl
+from numba.core.serialize import dumps
+
+from delaytron.compiler.warn import warn_once
+
+FORMAT = "delaytron 1"  # of the files
+DIGEST_BYTES = 32
+
+
+class KernelCache:
+    """The files of one kernel; the methods are those that Numba calls.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no folder that can be written.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self._form = CompileResultCacheImpl(function)
+        self._folder = Path(self._form.locator.get_cache_path())
+
+    @property
+    def cache_path(self) -> str:
+        """The folder of the files."""
+        return str(self._folder)
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Return the machine code for arguments of these types, None if there is none that can be used."""
+        context.refresh()
+        path = self._path(signature, context.codegen())
+        try:
+            kept_for, code = pickle.loads(unseal(path.name, path.read_bytes()))  # noqa: S301 - as Numba does
+            return self._form.rebuild(context, code) if kept_for == signature else None
+        except FileNotFoundError:
+            return None
+        except Exception:  # whatever is wrong with the file, the kernel can be compiled
+            _remove(path)
+            return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep the machine code for later processes, if that is possible."""
+        if not self._form.check_cachable(result):
+            return
+        path = self._path(signature, result.codegen)
+        try:
+            _write(path, seal(path.name, dumps((signature, self._form.reduce(result)))))
+        except Exception as error:  # a full disk, a folder gone: no reason to fail
+            warn_once(f"compiled code is not kept, since {self._folder} cannot be written: {_reason(error)}")
+
+    def flush(self) -> None:
+        """Remove the files of this kernel, before Numba compiles it again."""
+        for path in self._folder.glob(f"{self._form.filename_base}.*.nbc"):
+            _remove(path)
+
+    def _path(self, signature: Any, codegen: Any) -> Path:
+        machine = codegen.magic_tuple()
+        compiler = (numba.__version__, llvmlite.__version__)
+        key = sha256(repr((FORMAT, compiler, machine, signature)).encode()).hexdigest()
+        return self._folder / f"{self._form.filename_base}.{key[:16]}.nbc"
+
+
+def seal(name: str, content: bytes) -> bytes:
+    """Put a digest of the content and of the file's name before the content.
+
+    Examples
+    --------
+    >>> unseal("a.nbc", seal("a.nbc", b"code"))
+    b'code'
+    """
+    return sha256(name.encode() + content).digest() + content
+
+
+def unseal(name: str, sealed: bytes) -> bytes:
+    """Return the content; raise ValueError if a byte of it changed, or if it is that of another file."""
+    content = sealed[DIGEST_BYTES:]
+    if seal(name, content) != sealed:
+        raise ValueError(f"{name} is damaged")
+    return content
+
+
+def _write(path: Path, sealed: bytes) -> None:
+    """Write a file that other processes see whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{uuid4().hex[:8]}.tmp")
+    try:
+        beside.write_bytes(sealed)
+        beside.replace(path)
+    finally:
+        _remove(beside)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
