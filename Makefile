@@ -4,8 +4,9 @@ BIN := .venv/bin
 PIP := $(BIN)/uv pip
 COMPILE := $(PIP) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 DELAYTRON := $(BIN)/delaytron
+NUMBAS := .venv/numba-oldest/ready .venv/numba-newest/ready
 
-.PHONY: setup features extras demo test torture coverage bench lock clean
+.PHONY: setup features extras numbas demo test torture coverage bench lock clean
 
 setup: .venv/ready
 
@@ -31,6 +32,14 @@ extras: .venv/extras
 	command -v chromium || (apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core)
 	touch $@
 
+# The oldest and the newest Numba that pyproject.toml allows, for the test that they compute the same bits.
+numbas: $(NUMBAS)
+
+.venv/numba-%/ready: requirements/numba-%.txt | .venv/ready
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/numba-$*
+	$(PIP) install --quiet --python .venv/numba-$*/bin/python --require-hashes -r requirements/numba-$*.txt
+	touch $@
+
 .venv/bench: .venv/ready requirements/bench.txt
 	$(PIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/bench.txt
 	touch $@
@@ -39,7 +48,7 @@ extras: .venv/extras
 demo: .venv/ready
 	$(DELAYTRON) reproduce --quick --output results/demo
 
-test: .venv/ready $(if $(CI),.venv/features .venv/extras)
+test: .venv/ready $(if $(CI),.venv/features .venv/extras $(NUMBAS))
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -61,6 +70,8 @@ lock: .venv/ready
 	$(COMPILE) --group dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --group dev --group bench pyproject.toml -o requirements/bench.txt
 	$(COMPILE) --group dev --group extras pyproject.toml -o requirements/extras.txt
+	$(COMPILE) --group numba-oldest --resolution lowest-direct -o requirements/numba-oldest.txt
+	$(COMPILE) --group numba-newest -o requirements/numba-newest.txt
 
 clean:
 	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage results

@@ -1,0 +1,53 @@
+"""The oldest and the newest Numba that are allowed compute the same bits as this one."""
+
+import json
+import os
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import bits
+import pytest
+from cases import HERE, longer_cases, run, worked_cases, write
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = HERE.parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+ENDS = ["oldest", "newest"]
+
+
+def python_of(end):
+    """Return the interpreter beside that Numba; CI builds both, so there a missing one is an error."""
+    python = Path(sys.prefix) / f"numba-{end}" / "bin" / "python"
+    if not python.exists() and not os.environ.get("CI"):
+        pytest.skip(f"there is no {python}: `make numbas` builds it")
+    return python
+
+
+def pinned(end):
+    (version,) = Requirement(PROJECT["dependency-groups"][f"numba-{end}"][0]).specifier
+    return Version(version.version)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_errors_and_weights_are_the_same_to_the_bit(end, tmp_path):
+    python = python_of(end)
+    cases = worked_cases() + longer_cases()
+    kept = python.parents[1] / "compiled"  # a second run of the test compiles nothing
+    done = run(python, ["-W", "error", HERE / "bits.py", write(cases, tmp_path / "cases.json")], kept)
+    assert done.returncode == 0, done.stderr
+    theirs = json.loads(done.stdout)
+    assert Version(theirs["numba"]) == pinned(end)
+    for case, played in zip(cases, theirs["played"], strict=True):
+        assert played == bits.play(case), f"{case['learner']} with {case['settings']}"
+
+
+def test_the_range_that_is_allowed_is_the_one_that_is_tested():
+    (allowed,) = (r.specifier for r in map(Requirement, PROJECT["project"]["dependencies"]) if r.name == "numba")
+    oldest, newest = map(pinned, ENDS)
+    assert str(allowed) == f"<{newest.major}.{newest.minor + 1},>={oldest}"
+    for name, version in (("numba-oldest", oldest), ("numba-newest", newest), ("dev", newest)):
+        locked = (ROOT / "requirements" / f"{name}.txt").read_text()
+        assert re.findall(r"^numba==(\S+)", locked, re.MULTILINE) == [str(version)]
