@@ -26,17 +26,15 @@ GAMMAS = tuple(2.0**-k for k in range(2, 12))
 class Learner:
     """A learner that decides now, and gets to know later (or never) what came of it.
 
-    The first decision fixes whether the learner works on dense rows or on sparse ones; rows of the other kind
-    are converted. An error leaves everything as it was, and whatever exception interrupts a call, be it Ctrl-C, the
-    next call goes on exactly. Any number of threads may share a learner.
+    The first decision fixes whether it works on dense rows or on sparse ones; others are converted. An error leaves all
+    as it was; whatever exception interrupts a call, the next one goes on exactly. Threads may share a learner.
 
     Parameters
     ----------
     seed : int, optional
         Fixes the exploration and the noise; by default nobody knows it before.
     noise : (rho0, rho1), optional
-        Rehearse with feedback that is sometimes false: a "wrong" arrives as "right" at the rate rho0, a "right" as
-        "wrong" at the rate rho1.
+        Rehearse with false feedback: a "wrong" arrives as "right" at the rate rho0, a "right" as "wrong" at rho1.
     expire_after : int, optional
         Stop waiting for an answer that has not come when this many rounds have passed.
     on_expiry : {"drop", "wrong"}
@@ -57,6 +55,7 @@ class Learner:
     """The values of its parameters among which a comparison chooses."""
     scratch: tuple[Array, Array, Array]
     _marks: Array
+    _is_compiled: bool
     _draws: np.random.Generator
     _noise: np.random.Generator
 
@@ -93,6 +92,7 @@ class Learner:
             if now == 1:
                 self._reset_state(sparse=row.indices is not None)
             self._prepare(now)
+            rounds.compile_all(self, row)
             self._interrupted = True
             rounds.begin(self, now)
             rounds.apply_arrived(self)

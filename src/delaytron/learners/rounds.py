@@ -26,7 +26,27 @@ def start_from(learner: "Learner", begun: int) -> None:
     marks = np.zeros(N_MARKS)
     marks[BEGUN] = begun
     learner._marks = marks
+    learner._is_compiled = False
     learner.scratch = (*new_scratch(learner.n_classes), marks)
+
+
+def compile_all(learner: "Learner", row: Row) -> None:
+    """Have the machine code for rows of this kind before anything changes: compiling takes long, and can fail."""
+    if learner._is_compiled:
+        return
+    rule = learner.rule
+    extra = np.empty(len(rule.extras))
+    fixed = (learner.state, learner.params)
+    if rule.keeps_clock:
+        rule.advance.ready(*fixed, 1, 1, learner._marks)
+    rule.choose.ready(*fixed, row, 0.5, learner.scratch, extra)
+    event = (*fixed, Play(1, row, 0, 0, 0.5, extra), True, 1, 0, 0, learner._marks)
+    if learner.average:
+        room = np.empty(learner._average.shape_about(row))
+        rule.deliver_averaged.ready(*event, (learner._average.total, room), 1)
+    else:
+        rule.deliver.ready(*event)
+    learner._is_compiled = True
 
 
 def rewind(learner: "Learner") -> None:
