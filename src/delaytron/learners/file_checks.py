@@ -6,13 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
+from delaytron.files.tensors import Tensors
+from delaytron.kernels.linear import weight_shape
 from delaytron.kernels.loop import ANSWERED, REVISED
 from delaytron.learners.ledger import LAPSED, OPEN
+from delaytron.records import Array
 
 if TYPE_CHECKING:
     from delaytron.learners.base import Learner
 
-Tensors = dict[str, NDArray[Any]]
 KINDS = {
     "answers": "int32",
     "arrived": "int64",
@@ -27,12 +29,42 @@ KINDS = {
 }
 
 
-def check_field(name: str, field: NDArray[Any], like: NDArray[Any]) -> None:
-    """Raise if an array is not like the one it stands for."""
-    if field.shape != like.shape or field.dtype != like.dtype:
-        raise InvalidInput(f"{name} has shape {field.shape}, expected {like.shape}")
-    if not np.isfinite(field).all() or (field.dtype.kind == "i" and field.size and field.min() < 0):
-        raise InvalidInput(f"{name} is not finite, or below 0")
+def check_state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
+    """Return the state out of a file; raise if its arrays are not like those of the learner, which needs no state."""
+    like = learner.rule.init(_no_runs(learner.params), learner.size(sparse))
+    fields = {name: np.array(tensors[f"state.{name}"]) for name in like._fields}
+    for name, field in fields.items():
+        shape = getattr(like, name).shape[1:]
+        if learner.rule.per_round_state:  # of any length; `restore` compares them
+            shape = (len(field), *shape[1:])
+        check_field(f"state.{name}", field, shape, getattr(like, name).dtype)
+    return type(like)(**fields)
+
+
+def _no_runs(params: Any) -> Any:
+    """Make a batch of none of parameters: states for it have their shapes, and take no memory."""
+    return type(params)(*(np.array([field])[:0] for field in params))
+
+
+def check_average(learner: "Learner", sparse: bool, tensors: Tensors) -> Array:
+    """Return the sum out of which averaged weights are made; raise if it is not of their shape."""
+    total = np.array(tensors["average.total"])
+    shape = weight_shape(learner.n_classes, learner.n_features, sparse)
+    check_field("average.total", total, shape, np.dtype(np.float64))
+    return total
+
+
+def check_field(name: str, field: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise if an array has not this shape and type, or counts below 0."""
+    if field.shape != shape or field.dtype != dtype:
+        raise InvalidInput(f"{name} has shape {field.shape} of {field.dtype}, expected {shape} of {dtype}")
+    if field.dtype.kind == "i" and field.size and field.min() < 0:
+        raise InvalidInput(f"{name} is below 0")
+
+
+def not_finite(tensors: Tensors) -> list[str]:
+    """Return the names of the tensors in which there are infinite numbers or NaN."""
+    return sorted(name for name, tensor in tensors.items() if not np.isfinite(tensor).all())
 
 
 def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> None:
@@ -40,15 +72,18 @@ def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> 
     for name, kind in KINDS.items():
         if (sparse or name != "open.indices") and (str(tensors[name].dtype), tensors[name].ndim) != (kind, 1):
             raise InvalidInput(f"{name} must be a column of {kind}")
-    K, d = learner.n_classes, learner.n_features
-    rounds, starts, values = tensors["open.round"], tensors["open.starts"], tensors["open.values"]
+    K = learner.n_classes
+    d = learner.n_features
+    rounds = tensors["open.round"]
+    starts = tensors["open.starts"]
+    values = tensors["open.values"]
     lengths = np.diff(starts)
     sound = {
         "answers": _answers_are_sound(learner, tensors["answers"]),
         "arrived": _arrivals_are_sound(learner, tensors),
         "open.greedy": _between(tensors["open.greedy"], K, rounds.size),
         "open.label": _between(tensors["open.label"], K, rounds.size),
-        "open.prob": tensors["open.prob"].size == rounds.size and (np.abs(tensors["open.prob"] - 0.5) <= 0.5).all(),
+        "open.prob": _are_probabilities(tensors["open.prob"], rounds.size),
         "open.extra": _extras_are_sound(learner, tensors["open.extra"], rounds.size),
         "open.starts": starts.size == rounds.size + 1 and starts[0] == 0 and starts[-1] == values.size,
         "open.values": np.isfinite(values).all() and (lengths >= 0).all() and (sparse or (lengths == d).all()),
@@ -66,7 +101,9 @@ def _answers_are_sound(learner: "Learner", answers: NDArray[Any]) -> bool:
 
 def _arrivals_are_sound(learner: "Learner", tensors: Tensors) -> bool:
     """Whether the decisions kept are those that wait, those that may be corrected and those with a fresh answer."""
-    answers, arrived, kinds = tensors["answers"], tensors["arrived"], tensors["arrived.kind"]
+    answers = tensors["answers"]
+    arrived = tensors["arrived"]
+    kinds = tensors["arrived.kind"]
     kept = (OPEN, LAPSED) if learner.feedback_model.as_wrong else (OPEN,)
     waiting = np.flatnonzero(np.isin(answers, kept)) + 1
     allowed = (ANSWERED, REVISED) if learner.feedback_model.as_wrong else (ANSWERED,)
@@ -79,10 +116,15 @@ def _arrivals_are_sound(learner: "Learner", tensors: Tensors) -> bool:
 
 
 def _extras_are_sound(learner: "Learner", extra: NDArray[Any], count: int) -> bool:
-    if extra.shape != (count, len(learner.rule.extras)) or not np.isfinite(extra).all():
+    """Whether the labels that rounds noted are labels; a number may be any, even NaN where the weights overflowed."""
+    if extra.shape != (count, len(learner.rule.extras)) or extra.dtype != np.float64:
         return False
     indices = [extra[:, i] for i, kind in enumerate(learner.rule.extras) if kind == "label"]
     return all(_between(column, learner.n_classes, count) and (column % 1 == 0).all() for column in indices)
+
+
+def _are_probabilities(numbers: NDArray[Any], count: int) -> bool:
+    return numbers.size == count and bool((np.isnan(numbers) | (np.abs(numbers - 0.5) <= 0.5)).all())
 
 
 def _between(numbers: NDArray[Any], below: int, count: int) -> bool:

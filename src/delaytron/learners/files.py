@@ -3,38 +3,56 @@
 import json
 from array import array
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from warnings import warn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
 from delaytron.files.atomic import replace_file
-from delaytron.kernels.linear import zero_weights
-from delaytron.learners.file_checks import Tensors, check_field, check_open_decisions
+from delaytron.files.tensors import Tensors, pack_tensors, read_tensors
+from delaytron.learners.file_checks import check_average, check_open_decisions, check_state, not_finite
 from delaytron.learners.ledger import OPEN, Ledger
 from delaytron.learners.rounds import is_begun
-from delaytron.learners.rule import stack
 from delaytron.records import Play, Row
 
 if TYPE_CHECKING:
     from delaytron.learners.base import Learner
 
 FORMAT = "delaytron-learner-1"
+TEXTS = {"format", "header"}
+UNREADABLE = (KeyError, TypeError, IndexError, ValueError, AttributeError, MemoryError, OverflowError, RecursionError)
+
+
+class Described(TypedDict):
+    """The name of a learner and the arguments that make one like it."""
+
+    learner: str
+    settings: Any  # they differ from learner to learner; its constructor checks them
+
+
+class Header(Described):
+    """What a file tells of a learner besides its numbers."""
+
+    sparse: bool
+    begun: NotRequired[bool]  # the clock has ticked for a round that was interrupted
 
 
 def save(learner: "Learner", path: str | Path) -> None:
     """Write a learner so that after a crash there is the old file or the new one, and never half of one."""
-    from safetensors.numpy import save as to_bytes  # noqa: PLC0415 - only needed here
-
-    header = _describe(learner) | {"sparse": learner.sparse} | ({"begun": True} if is_begun(learner) else {})
+    described = _describe(learner)
+    header: Header = {**described, "sparse": learner.sparse}
+    if is_begun(learner):
+        header["begun"] = True
     tensors = _state_tensors(learner) | _ledger_tensors(learner)
-    content = to_bytes(tensors, {"format": FORMAT, "header": json.dumps(header)})
-    replace_file(Path(path), content)
+    replace_file(Path(path), *pack_tensors(tensors, {"format": FORMAT, "header": json.dumps(header)}))
 
 
 def load(path: str | Path) -> "Learner":
     """Read a learner that `save` wrote; it goes on exactly as the saved one would have.
+
+    A file that is damaged is refused. A learner whose numbers had overflowed before it was saved is read with a
+    warning: its open decisions are there, its weights are of no use.
 
     Examples
     --------
@@ -47,27 +65,22 @@ def load(path: str | Path) -> "Learner":
     >>> again.pending, again.feedback(decision.id, correct=True)
     (1, 'accepted')
     """
-    metadata, tensors = _read(Path(path))
+    texts, tensors = read_tensors(Path(path))
+    _check_texts(path, texts)
     try:
-        return _rebuild(json.loads(metadata["header"]), tensors)
-    except (KeyError, TypeError, IndexError, ValueError, AttributeError, MemoryError, OverflowError) as problem:
+        learner = _rebuild(json.loads(texts["header"]), tensors)
+    except UNREADABLE as problem:
         raise InvalidInput(f"{path} is not a learner that this version can read: {problem}") from None
+    if names := ", ".join(not_finite(tensors)):
+        warn(f"{path} was saved with numbers that are not finite in {names}: rows were too large", stacklevel=2)
+    return learner
 
 
-def _read(path: Path) -> tuple[dict[str, str], Tensors]:
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    except FileNotFoundError:
-        raise InvalidInput(f"there is no file {path}") from None
-    except (SafetensorError, OSError) as problem:
-        raise InvalidInput(f"{path} is not a safetensors file: {problem}") from None
-    if metadata.get("format") != FORMAT:
-        raise InvalidInput(f"{path} is not a learner: its format is {metadata.get('format')!r}, not {FORMAT!r}")
-    return metadata, tensors
+def _check_texts(path: str | Path, texts: dict[str, str]) -> None:
+    if texts.get("format") != FORMAT:
+        raise InvalidInput(f"{path} is not a learner: its format is {texts.get('format')!r}, not {FORMAT!r}")
+    if set(texts) != TEXTS:  # also the digest, if its name is damaged
+        raise InvalidInput(f"{path} is damaged: its header tells {sorted(texts)} instead of {sorted(TEXTS)}")
 
 
 def _registry() -> "dict[str, type[Learner]]":
@@ -76,9 +89,10 @@ def _registry() -> "dict[str, type[Learner]]":
     return {**LEARNERS, Bold.name: Bold}
 
 
-def _describe(learner: "Learner") -> dict[str, Any]:
+def _describe(learner: "Learner") -> Described:
     """Return the name and the settings of a learner, and in these likewise of the one that it is made of."""
-    name, settings = type(learner).name, learner.settings()
+    name = type(learner).name
+    settings = learner.settings()
     if _registry().get(name) is not type(learner):
         raise InvalidInput(f"only learners of the registry can be saved, got {type(learner).__name__}")
     if "base" in settings:
@@ -86,49 +100,53 @@ def _describe(learner: "Learner") -> dict[str, Any]:
     return {"learner": name, "settings": settings}
 
 
-def _make(described: dict[str, Any]) -> "Learner":
+class _NoState:
+    """Keeps a learner from taking memory for its state."""
+
+    def _reset_state(self, sparse: bool) -> None:
+        """Leave it: the file may not have numbers for a state of that size."""
+
+
+def _make(described: Described, with_state: bool) -> "Learner":
     """Return a learner as described; JSON has made lists of tuples."""
-    settings: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in described["settings"].items()
-    }
+    given = described["settings"].items()
+    settings: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in given}
     if "base" in settings:
-        settings["base"] = _make(settings["base"])
-    return _registry()[described["learner"]](**settings)
+        settings["base"] = _make(settings["base"], with_state)
+    cls = _registry()[described["learner"]]
+    if not with_state:
+        cls = type(cls.__name__, (_NoState, cls), {})
+    return cls(**settings)
 
 
-def _rebuild(header: dict[str, Any], tensors: Tensors) -> "Learner":
-    learner, sparse = _make(header), bool(header["sparse"])
-    check_open_decisions(learner, sparse, tensors)
-    average = _weights_like(learner, sparse, tensors["average.total"]) if learner.average else None
-    state = _state(learner, sparse, tensors)
+def _rebuild(header: Header, tensors: Tensors) -> "Learner":
+    """Return the learner; what it needs memory for is held against the numbers of the file before it is taken."""
+    sparse = bool(header["sparse"])
+    _check_n_classes(header, tensors)
+    like = _make(header, with_state=False)
+    state = check_state(like, sparse, tensors)
+    check_open_decisions(like, sparse, tensors)
+    average = check_average(like, sparse, tensors) if like.average else None
+    learner = _make(header, with_state=True)
     ledger = _ledger(learner.ledger, tensors, sparse)
     learner.restore(sparse, state, ledger, average, header.get("begun") is True)
     return learner
 
 
+def _check_n_classes(described: Described, tensors: Tensors) -> None:
+    """Raise if a file cannot even have one number per class."""
+    settings = described["settings"]
+    n_classes = settings["base"]["settings"]["n_classes"] if "base" in settings else settings["n_classes"]
+    most = max(tensor.size for tensor in tensors.values())
+    if n_classes > most:
+        raise InvalidInput(f"n_classes is {n_classes}, and no tensor has more than {most} numbers")
+
+
 def _state_tensors(learner: "Learner") -> Tensors:
-    average = {"average.total": learner._average.total} if learner.average else {}
-    tensors = {f"state.{name}": field for name, field in learner.state._asdict().items()} | average
-    for name, field in tensors.items():
-        if not np.isfinite(field).all():
-            raise InvalidInput(f"cannot save: {name} is not finite, the rows were too large; nothing was written")
+    tensors: Tensors = {f"state.{name}": field for name, field in learner.state._asdict().items()}
+    if learner.average:
+        tensors["average.total"] = learner._average.total
     return tensors
-
-
-def _state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
-    like = learner.rule.init(stack(learner.params), learner.size(sparse))
-    fields = {name: np.array(tensors[f"state.{name}"]) for name in like._fields}
-    for name, field in fields.items():
-        one = getattr(like, name)[0]
-        if learner.rule.per_round_state:  # of any length; `restore` compares them
-            one = np.broadcast_to(one[:1], (len(field), *one.shape[1:]))
-        check_field(f"state.{name}", field, one)
-    return type(like)(**fields)
-
-
-def _weights_like(learner: "Learner", sparse: bool, total: NDArray[Any]) -> NDArray[Any]:
-    check_field("average.total", total, zero_weights(1, learner.size(sparse))[0])
-    return np.array(total)
 
 
 def _ledger_tensors(learner: "Learner") -> Tensors:
