@@ -1,5 +1,6 @@
 """Numbers, settings and documents as people and machines read them."""
 
+from collections.abc import Mapping
 from math import isinf
 from typing import Any
 
@@ -46,7 +47,7 @@ def compact(number: float) -> str:
     return f"{number:.0f}"
 
 
-def assignments(setting: dict[str, Any]) -> str:
+def assignments(setting: Mapping[str, object]) -> str:
     """Return a setting in one line.
 
     Examples

@@ -1,30 +1,65 @@
 """How all figures look, and how they are saved."""
 
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from delaytron.errors import InvalidInput
+from delaytron.files.atomic import replace_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")  # safe for the colour-blind
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # with seven colours and four dashes: no two alike of many
 
+DATES = {"svg": "Date", "pdf": "CreationDate"}  # what formats call the time of saving, which is left out
 
-def save_figure(figure: Any, path: str | Path) -> None:
-    """Write a figure in the form that the ending of the path asks for."""
+
+class LineStyle(TypedDict, total=False):
+    """How a line is drawn, in the words of matplotlib."""
+
+    color: str
+    marker: str
+    markerfacecolor: str
+    markersize: float
+    linestyle: str
+    linewidth: float
+    label: str
+
+
+def save_figure(figure: "Figure", path: str | Path) -> None:
+    """Write a figure in the form that the ending of the path asks for; the same figure always gives the same bytes."""
+    target = Path(path)
+    if not target.suffix:
+        target = target.with_name(f"{target.name}.png")
     try:
-        figure.savefig(path, dpi=150)
+        replace_file(target, _as_bytes(figure, target.suffix[1:].lower()))
     except (OSError, ValueError) as problem:
-        raise InvalidInput(f"cannot save the picture as {path}: {problem}") from None
+        raise InvalidInput(f"cannot save the figure as {path}: {problem}") from None
 
 
-def draw_band(panel: Any, x: Any, y: Any, low: Any, high: Any, **look: Any) -> Any:
+def _as_bytes(figure: "Figure", form: str) -> memoryview:
+    from matplotlib import rc_context  # noqa: PLC0415 - slow to import
+
+    content = BytesIO()
+    metadata: Any = {DATES[form]: None} if form in DATES else None
+    with rc_context({"svg.hashsalt": "delaytron"}):  # else the names of parts in an SVG are random
+        figure.savefig(content, format=form, dpi=150, metadata=metadata)
+    return content.getbuffer()
+
+
+def draw_band(panel: "Axes", x: Any, y: Any, low: Any, high: Any, **style: Unpack[LineStyle]) -> "Line2D":
     """Draw a line with a band around it; return the line."""
-    panel.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
-    return panel.plot(x, y, linewidth=1.6, **look)[0]
+    panel.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    drawn: LineStyle = {"linewidth": 1.6, **style}
+    return panel.plot(x, y, **drawn)[0]
 
 
-def look_of(place: int, hollow: bool = False) -> dict[str, Any]:
+def look_of(place: int, hollow: bool = False) -> LineStyle:
     """Return colour, marker and dashes of a line: no two alike of many."""
     colour = COLOURS[place % len(COLOURS)]
     return {
@@ -37,7 +72,7 @@ def look_of(place: int, hollow: bool = False) -> dict[str, Any]:
     }
 
 
-def name_errors(panel: Any) -> None:
+def name_errors(panel: "Axes") -> None:
     """Write the errors along a log axis as plain numbers, more of them where the axis is short."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 - slow to import
 

@@ -61,7 +61,7 @@ def test_several_results_share_a_picture(tmp_path):
 
 
 def test_a_plot_that_cannot_be_written_is_said_in_one_line(tmp_path):
-    with pytest.raises(dt.InvalidInput, match="cannot save the picture"):
+    with pytest.raises(dt.InvalidInput, match="cannot save the figure"):
         RESULT.plot(tmp_path / "nowhere" / "curves.png")
-    with pytest.raises(dt.InvalidInput, match="cannot save the picture"):
+    with pytest.raises(dt.InvalidInput, match="cannot save the figure"):
         RESULT.plot(tmp_path / "curves.unknown")

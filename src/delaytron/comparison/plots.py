@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.plotting import look_of, name_errors, save_figure
+from delaytron.plotting import LineStyle, look_of, name_errors, save_figure
 from delaytron.simulation.results import mean_of
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _height(entry: "Entry", low: float, high: float) -> float:
 
 
 def _draw_entries(
-    panel: Any, entries: Sequence["Entry"], aside: float, low: float, look: dict[str, Any]
+    panel: Any, entries: Sequence["Entry"], aside: float, low: float, look: LineStyle
 ) -> tuple[float, float]:
     """Draw a learner's line, a little aside so that bars do not hide each other; return where it ends."""
     means = [mean_of(entry.result.final_error) for entry in entries]
@@ -84,7 +84,7 @@ def _draw_entries(
     return x[-1], y[-1]
 
 
-def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, look: dict[str, Any]) -> None:
+def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, look: LineStyle) -> None:
     line = {"arrowstyle": "-", "color": look["color"], "linewidth": 0.7, "alpha": 0.7, "shrinkA": 0, "shrinkB": 4}
     panel.annotate("", ends, (1.04, height), "data", "axes fraction", arrowprops=line, annotation_clip=False)
     panel.plot(1.04, height, transform=panel.transAxes, clip_on=False, **look)

@@ -58,7 +58,7 @@ def _draw(ax: Any, kind: str, series: Series) -> Any:
     """Draw a series; return what stands for it in the legend."""
     look = look_of(series.look) | ({"linestyle": "--"} if series.dashed else {})
     if kind == "band":
-        look = {name: look[name] for name in ("color", "linestyle")}
+        look = {"color": look["color"], "linestyle": look["linestyle"]}
         return draw_band(ax, series.x, series.y, series.low, series.high, **look)
     if kind == "dots":
         look |= {"linestyle": "none", "markersize": 4}
