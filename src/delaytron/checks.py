@@ -35,8 +35,8 @@ def check_positive(name: str, value: Any) -> float:
 
 def check_scale(name: str, value: Any, most: float = LARGEST) -> float:
     """A factor of the weights: above zero, and such that no product of a few of them leaves the floats."""
-    if not 1 / most <= check_positive(name, value) <= most:
-        raise InvalidInput(f"{name} must be from {1 / most:g} to {most:g}, got {value!r}")
+    if not SMALLEST <= check_positive(name, value) <= most:
+        raise InvalidInput(f"{name} must be from {SMALLEST:g} to {most:g}, got {value!r}")
     return float(value)
 
 

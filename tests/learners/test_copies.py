@@ -13,7 +13,6 @@ from test_online import ROWS
 import delaytron as dt
 from streams import answer
 
-NEEDS_BASE = pytest.mark.xfail(strict=True, reason="needs __reduce__ and __setstate__ in learners/base.py")
 SETTINGS = {
     "soba": {"matrix": "full"},
     "newtron": {"matrix": "full"},
@@ -77,9 +76,7 @@ def weights(learner):
 def cases():
     for name in MAKERS:
         for way in COPIES:
-            copied_by_base = not name.startswith(("dilute", "bold", "exp3"))
-            fails = ("{" in name and way != "deepcopy") or (way == "lent" and copied_by_base)
-            yield pytest.param(name, way, marks=NEEDS_BASE if fails else (), id=f"{name}-{way}")
+            yield pytest.param(name, way, id=f"{name}-{way}")
 
 
 @pytest.mark.parametrize(("name", "way"), list(cases()))

@@ -13,7 +13,7 @@ from delaytron.learners.newtron import MOST_CURVATURE
 from delaytron.learners.options import own_parameters
 from streams import by_learner
 
-CURVATURES = (1 / MOST_CURVATURE, MOST_CURVATURE)
+CURVATURES = (SMALLEST, MOST_CURVATURE)
 ENDS = (SMALLEST, 1.0, LARGEST)
 SCALES = {
     "beta": CURVATURES,

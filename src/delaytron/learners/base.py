@@ -1,7 +1,6 @@
 """The online object: decide now, learn whenever the answer comes. The same for every learner."""
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar, cast
@@ -12,6 +11,7 @@ from delaytron.checks import check_integer
 from delaytron.kernels.linear import as_matrix, zero_weights
 from delaytron.learners import rounds
 from delaytron.learners.average import Average
+from delaytron.learners.copies import copy_deeply, reduce_learner, take_over
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.options import COMMON, WORDS, Common, own_parameters, read_answer, read_common
 from delaytron.learners.rule import Rule, stack
@@ -218,26 +218,14 @@ class Learner:
             self._average = Average(average)
         rounds.rewind(self)
 
+    __reduce__ = reduce_learner
+    __setstate__ = take_over
+    __deepcopy__ = copy_deeply
+
     def _knowing(self, sparse: bool, state: Any) -> "Learner":
         """Return a learner like this one but for its state, which is not copied."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, sparse=sparse, state=state)
-        return twin
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a pickle takes over, of one moment: all but the lock."""
-        with self._lock:
-            rounds.recover(self)
-            return deepcopy({name: value for name, value in vars(self).items() if name != "_lock"})
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Become what a copy or a pickle holds, with a lock of its own."""
-        self.__dict__.update(state)
-        self._lock = RLock()
-
-    def __deepcopy__(self, memo: Any) -> "Learner":
-        twin = object.__new__(type(self))
-        twin.__setstate__(self.__getstate__())
         return twin
 
     def settings(self) -> dict[str, Any]:

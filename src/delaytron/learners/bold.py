@@ -8,7 +8,6 @@ from delaytron.checks import check_choice
 from delaytron.errors import InvalidInput
 from delaytron.kernels.loop import ANSWERED
 from delaytron.learners.base import Learner
-from delaytron.learners.copies import reduce_learner, take_over
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.options import COMMON, Common, own_parameters
 from delaytron.learners.pool import FREE, HEAD, MADE, ORDERS, OWN, allowed_capacity, check_pool, pooled
@@ -56,8 +55,6 @@ class Bold(Learner):
     name = "bold"
     averages = False
     grid = {}
-    __reduce__ = reduce_learner
-    __setstate__ = take_over
 
     def __init__(self, base: Learner, order: str = "lifo", **common: Unpack[Common]) -> None:
         self.base, self.order = _fresh(base), check_choice("order", order, ORDERS)

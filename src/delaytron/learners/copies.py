@@ -1,25 +1,35 @@
-"""Copies of learners, as `copy`, `pickle`, joblib and multiprocessing make them."""
+"""Copies of learners, as `copy`, `pickle`, joblib and multiprocessing make them: each of one moment."""
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from delaytron.learners import rounds
+
 if TYPE_CHECKING:
     from delaytron.learners.base import Learner
 
-MADE_ANEW = {"rule", "scratch"}  # what the constructor gives to the copy: the one cannot be pickled, the other need not
+MADE_ANEW = {"rule", "scratch", "_lock"}  # what the copy gets from its constructor: they cannot be pickled, or need not
 
-Recipe: TypeAlias = "tuple[Any, tuple[type[Learner], dict[str, Any]], dict[str, Any]]"
+Fields: TypeAlias = "dict[str, Any]"
+Recipe: TypeAlias = "tuple[Any, tuple[type[Learner], Any], Fields]"
+
+
+def fields_of(learner: "Learner") -> Fields:
+    """Return copies of all that a learner knows, while no other thread changes it."""
+    with learner._lock:
+        rounds.recover(learner)
+        return deepcopy({name: value for name, value in vars(learner).items() if name not in MADE_ANEW})
 
 
 def reduce_learner(learner: "Learner") -> Recipe:
-    """Return what `__reduce__` must: a learner with the same settings is made, and takes over all but rule and scratch.
+    """Return what `__reduce__` must: a learner with the same settings is made, and takes over what this one knows.
 
     The rule of some learners depends on their settings. It is found again, not copied: it consists of functions, and
     runs are grouped by its identity.
     """
-    taken = {name: value for name, value in vars(learner).items() if name not in MADE_ANEW}
-    return make_learner, (type(learner), learner.settings()), taken
+    return make_learner, (type(learner), learner.settings()), fields_of(learner)
 
 
 def make_learner(cls: "type[Learner]", settings: Any) -> "Learner":
@@ -27,12 +37,21 @@ def make_learner(cls: "type[Learner]", settings: Any) -> "Learner":
     return cls(**settings)
 
 
-def take_over(learner: "Learner", taken: dict[str, Any]) -> None:
+def take_over(learner: "Learner", fields: Fields) -> None:
     """Do what `__setstate__` must; arrays that another process only lends (joblib does) are copied."""
-    vars(learner).update(taken)
+    vars(learner).update(fields)
     learner.state = type(learner.state)(*map(_own, learner.state))
     if learner.average:
         learner._average.total = _own(learner._average.total)
+    rounds.use_marks(learner, _own(learner._marks))
+
+
+def copy_deeply(learner: "Learner", memo: Any) -> "Learner":  # noqa: ARG001 - a learner refers to nothing that refers to it
+    """Do what `__deepcopy__` must."""
+    twin = learner._knowing(learner.sparse, learner.state)
+    twin._lock = type(learner._lock)()
+    take_over(twin, fields_of(learner))
+    return twin
 
 
 def _own(field: Any) -> Any:

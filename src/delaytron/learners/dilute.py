@@ -22,7 +22,6 @@ from delaytron.kernels.subsets import (
     put_ranked,
 )
 from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.copies import reduce_learner, take_over
 from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Bools, Ints, Play, Row, Size
@@ -166,8 +165,6 @@ class Dilute(Learner):
     name = "dilute"
     remark = "plays sets of labels: wrong is a set without the true one"
     rule = rule_for(1)
-    __reduce__ = reduce_learner
-    __setstate__ = take_over
 
     def __init__(
         self,

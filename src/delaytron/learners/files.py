@@ -41,7 +41,7 @@ class Header(Described):
 def save(learner: "Learner", path: str | Path) -> None:
     """Write a learner so that after a crash there is the old file or the new one, and never half of one."""
     described = _describe(learner)
-    header: Header = {**described, "sparse": learner.sparse}
+    header: Header = {"learner": described["learner"], "settings": described["settings"], "sparse": learner.sparse}
     if is_begun(learner):
         header["begun"] = True
     tensors = _state_tensors(learner) | _ledger_tensors(learner)

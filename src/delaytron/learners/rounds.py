@@ -12,7 +12,7 @@ import numpy as np
 
 from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOW, PLAYED, PROB
 from delaytron.learners.scoring import new_scratch
-from delaytron.records import Play, Row
+from delaytron.records import Array, Play, Row
 from delaytron.rng import stream
 
 if TYPE_CHECKING:
@@ -25,6 +25,11 @@ def start_from(learner: "Learner", begun: int) -> None:
     """Mark that nothing is under way but, where it is named, a round whose clock has ticked."""
     marks = np.zeros(N_MARKS)
     marks[BEGUN] = begun
+    use_marks(learner, marks)
+
+
+def use_marks(learner: "Learner", marks: Array) -> None:
+    """Let the compiled code write to these marks."""
     learner._marks = marks
     learner._is_compiled = False
     learner.scratch = (*new_scratch(learner.n_classes), marks)
