@@ -76,7 +76,7 @@ def test_a_window_holds_its_block_and_what_is_open_and_nothing_else():
         past = range(window.begin)
         due = [s for s in past if window.begin <= s + delays[s] < N]
         assert window.stream.y.size == len(due) + 20
-        shown = scenarios.rows[0, [*due, *range(window.begin, window.end)]]
+        shown = window.scenarios.rows[0, [*due, *range(window.begin, window.end)]]
         assert window.stream.y[shown].tolist() == LABELS[[*due, *range(window.begin, window.end)]].tolist()
         seen += range(window.begin, window.end)
     assert seen == list(range(N))

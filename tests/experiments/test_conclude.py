@@ -36,7 +36,7 @@ def left(tmp_path_factory):
     execute(spec.conditions(), store)
     found = outcomes(spec.conditions(), store)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "save_picture", lambda _, path: path.write_text("<svg></svg>"))
+        patch.setattr(figures, "save_figure", lambda _, path: path.write_text("<svg></svg>"))
         return folder, found, write_report(spec, found, store, folder), store
 
 

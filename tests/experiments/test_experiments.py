@@ -338,7 +338,7 @@ class TestCommand:
     @pytest.fixture(autouse=True)
     def quickly(self, monkeypatch):
         """Drawing takes seconds, and test_charts.py looks at what is drawn."""
-        monkeypatch.setattr(figures, "save_picture", lambda _, path: path.write_text("<svg></svg>"))
+        monkeypatch.setattr(figures, "save_figure", lambda _, path: path.write_text("<svg></svg>"))
 
     def run(self, folder, *flags):
         (folder / "spec.toml").write_text(TOML)

@@ -1,7 +1,11 @@
 """`delaytron experiment` and `reproduce`: what a TOML file says, played as far as it is not yet."""
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Group
@@ -16,10 +20,14 @@ from delaytron.formats import assignments, with_margin
 
 if TYPE_CHECKING:
     from delaytron.experiments.report.model import Report
+    from delaytron.experiments.runs import Condition
     from delaytron.experiments.selection import Outcome
     from delaytron.experiments.spec import Spec
+    from delaytron.experiments.store import Store
+    from delaytron.experiments.theory import TheorySpec
+    from delaytron.experiments.workers import Workers as Players
 
-MOST_LINES = 100  # that anybody reads on a screen
+MOST_ROWS = 100  # that anybody reads on a screen
 
 EXAMPLES = """
 Examples
@@ -66,7 +74,8 @@ def experiment(
     from delaytron.experiments.spec import read_spec  # noqa: PLC0415 - other commands need none of it
 
     spec = read_spec(file).only(options.split_names(only)).scaled(scale)
-    _play(spec, file.read_bytes(), output, (backend, workers, address), json)
+    players = _workers(backend, workers, address)
+    _play(spec, file.read_bytes(), output, players, json)
 
 
 def reproduce(
@@ -89,42 +98,80 @@ def reproduce(
 
     spec, content = built_in("quick" if quick else "paper")
     asked = spec.only(options.split_names(only)).scaled(scale)
-    _play(asked, content, output, (backend, workers, address), json, theory=True)
+    players = _workers(backend, workers, address)
+    _play(asked, content, output, players, json, with_theory=True)
+
+
+def _workers(backend: str, number: int | None, address: str | None) -> "Players":
+    from delaytron.experiments.workers import Workers  # noqa: PLC0415 - other commands need none of it
+
+    return Workers(backend, number, address).checked
 
 
 def _play(
-    spec: "Spec",
-    content: bytes,
-    output: Path,
-    workers: tuple[str, int | None, str | None],
-    json: bool,
-    theory: bool = False,
+    spec: "Spec", content: bytes, output: Path, workers: "Players", json: bool, with_theory: bool = False
 ) -> None:
-    from delaytron.experiments.execute import Watch, execute  # noqa: PLC0415
     from delaytron.experiments.report import write_report  # noqa: PLC0415 - other commands need none of it
-    from delaytron.experiments.selection import missing_rounds, outcomes  # noqa: PLC0415
+    from delaytron.experiments.selection import outcomes  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
-    from delaytron.experiments.workers import Workers  # noqa: PLC0415
+    from delaytron.experiments.theory import theory_specs  # noqa: PLC0415
 
-    crew = Workers(*workers).checked
-    lines, store = spec.conditions(), Store(output)
+    conditions = spec.conditions()
+    names = [condition.data for condition in conditions]
+    theory = theory_specs(names, spec.delays, spec.rounds) if with_theory else []
+    store = Store(output, warn=_warn)
     replace_file(output / "spec.toml", content)
-    with telling_bar(sum(missing_rounds(line, store) for line in lines), "rounds", "compiling") as told:
-        try:
-            execute(lines, store, crew, Watch(*told))
-        except KeyboardInterrupt:
-            typer.echo(f"what was played is kept in {output}; the same command goes on there", err=True)
-            raise
-    found = outcomes(lines, store)
+    _play_missing(conditions, theory, store, workers)
+    found = outcomes(conditions, store)
     with busy("writing the report"):
         report = write_report(spec, found, store, output, theory)
     show([_row(one) for one in found], _summary(found, report), json)
     typer.echo(f"wrote {output / 'report.html'}, report.md, results.csv and figures", err=json)
 
 
+def _play_missing(
+    conditions: "list[Condition]", theory: "list[TheorySpec]", store: "Store", workers: "Players"
+) -> None:
+    """Play what is not there, with a bar; say where it is kept if something ends it."""
+    from delaytron.experiments.execute import Watch, execute  # noqa: PLC0415 - other commands need none of it
+    from delaytron.experiments.selection import missing_rounds  # noqa: PLC0415
+
+    n_rounds = sum(missing_rounds(condition, store) for condition in conditions)
+    n_rounds += sum(spec.n_rounds for spec in theory if not store.theory.has(spec))
+    with telling_bar(n_rounds, "rounds", "compiling") as callbacks, _ended_by_signals(workers.backend):
+        try:
+            execute(conditions, store, workers, Watch(*callbacks), theory)
+        except (KeyboardInterrupt, SystemExit):
+            typer.echo(f"what was played is kept in {store.folder}; the same command goes on there", err=True)
+            raise
+
+
+@contextmanager
+def _ended_by_signals(backend: str) -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block like Ctrl-C does, so that no worker is left; threads end by themselves."""
+    if backend == "threads" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has no SIGHUP
+    before = {name: signal.signal(getattr(signal, name), _end) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)  # as a shell says it
+
+
+def _warn(line: str) -> None:
+    typer.echo(f"delaytron: {line}", err=True)
+
+
 def _summary(found: "list[Outcome]", report: "Report") -> Group:
     """Return the errors, or if these are too many to look at what they mean, and the verdicts."""
-    table = _table(found) if len(found) <= MOST_LINES else _short_table(report)
+    table = _table(found) if len(found) <= MOST_ROWS else _short_table(report)
     return Group(table, *(f"({claim.key}) {claim.verdict}: {claim.statement}" for claim in report.claims))
 
 
@@ -141,7 +188,7 @@ def _short_table(report: "Report") -> Table:
 
 def _row(outcome: "Outcome") -> Row:
     return {
-        "data": outcome.condition.data,
+        "dataset": outcome.condition.data,
         "learner": outcome.condition.title,
         "delay": outcome.condition.delay,
         "parameters": outcome.run.parameters,
@@ -154,12 +201,12 @@ def _row(outcome: "Outcome") -> Row:
 
 
 def _table(found: "list[Outcome]") -> Table:
-    table = new_table("data", "learner", "delay", "setting")
+    table = new_table("dataset", "learner", "delay", "setting")
     table.add_column("error ± 95 %", justify="right", no_wrap=True)
     table.add_column("greedy", justify="right", no_wrap=True)
     for row in map(_row, found):
         setting = assignments(row["parameters"]) or "-"
-        cells = [row["data"], row["learner"], row["delay"], setting]
+        cells = [row["dataset"], row["learner"], row["delay"], setting]
         numbers = [with_margin(row["error"], row["error_margin"]), f"{row['greedy_error']:.4f}"]
         table.add_row(*map(escape, cells), *numbers)
     return table

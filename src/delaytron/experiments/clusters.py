@@ -23,12 +23,10 @@ from delaytron._version import __version__
 from delaytron.errors import InvalidInput
 
 TRIES = 3  # of a task whose worker died
-ANSWER = 20.0  # seconds to connect; where another service answers, Dask and Ray would try for minutes
-LOOK = 20.0  # seconds after which to look if there still is a cluster
-EMPTY = 300.0  # seconds that a cluster may be without workers, as machines take a while to come up
-IGNORE_SIGINT = (
-    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for the process that stops all others
-)
+CONNECT_TIMEOUT = 20.0  # seconds; where another service answers, Dask and Ray would try for minutes
+POLL_INTERVAL = 20.0  # seconds after which to look if there still is a cluster
+NO_WORKERS_TIMEOUT = 300.0  # seconds that a cluster may be without workers, as machines take a while to come up
+IGNORE_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for what stops all others
 
 Call = Callable[[], Any]
 
@@ -67,12 +65,12 @@ def _answer(version: str, work: Callable[[Any], Any], task: Any) -> Any:
 
 def _first_done(cluster: Cluster, waiting: Iterable["Future[Any]"]) -> set["Future[Any]"]:
     """Wait, but not for a cluster that is gone: Dask and Ray would wait for new workers without end."""
-    empty = 0.0
-    while not (done := wait(waiting, LOOK, FIRST_COMPLETED).done):
+    without_workers = 0.0
+    while not (done := wait(waiting, POLL_INTERVAL, FIRST_COMPLETED).done):
         with _blaming(cluster):
-            empty = 0.0 if cluster.size() else empty + LOOK
-            if empty >= EMPTY:
-                raise TimeoutError(f"no workers for {EMPTY:.0f} s")
+            without_workers = 0.0 if cluster.size() else without_workers + POLL_INTERVAL
+            if without_workers >= NO_WORKERS_TIMEOUT:
+                raise TimeoutError(f"no workers for {NO_WORKERS_TIMEOUT:.0f} s")
     return done
 
 
@@ -89,13 +87,16 @@ def _blaming(cluster: Cluster) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        raise InvalidInput(f"{cluster.kind} failed: {_told(problem)}; what was played is kept, run it again") from None
+        raise InvalidInput(
+            f"{cluster.kind} failed: {_first_sentences(problem)}; what was played is kept, run it again"
+        ) from None
 
 
-def _told(problem: Exception) -> str:
+def _first_sentences(problem: Exception) -> str:
     """Return two sentences at most, in one line; what follows are traces and addresses to read more."""
-    said = str(getattr(problem, "cause", problem)).partition("\ntraceback:")[0] or type(problem).__name__
-    return ". ".join(re.split(r"\.(?: (?=[A-Z])|$)", " ".join(said.split()))[:2])
+    message = str(getattr(problem, "cause", problem)).partition("\ntraceback:")[0] or type(problem).__name__
+    sentences = re.split(r"\.(?: (?=[A-Z])|$)", " ".join(message.split()))
+    return ". ".join(sentences[:2])
 
 
 @contextmanager
@@ -104,10 +105,17 @@ def dask_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
     distributed = _package("distributed", "dask")
     with ExitStack() as stack:
         if address is None:
-            processes = {"processes": True, "n_workers": number, "threads_per_worker": 1, "memory_limit": 0}
-            apart = {"dashboard_address": "127.0.0.1:0", "preload": IGNORE_SIGINT, "silence_logs": logging.ERROR}
-            address = str(stack.enter_context(distributed.LocalCluster(**processes, **apart)).scheduler_address)
-        connect = partial(distributed.Client, address, timeout=ANSWER, set_as_default=False)
+            local = distributed.LocalCluster(
+                processes=True,
+                n_workers=number,
+                threads_per_worker=1,
+                memory_limit=0,
+                dashboard_address="127.0.0.1:0",
+                preload=IGNORE_SIGINT,
+                silence_logs=logging.ERROR,
+            )
+            address = str(stack.enter_context(local).scheduler_address)
+        connect = partial(distributed.Client, address, timeout=CONNECT_TIMEOUT, set_as_default=False)
         client = stack.enter_context(_connected("Dask", address, connect))
         yield Cluster("Dask", lambda: sum(client.nthreads().values()), client.get_executor(pure=False).submit)
 
@@ -119,9 +127,9 @@ def ray_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
     A process has but one connection: if there is one already, it is used and left open.
     """
     ray = _package("ray", "ray")
-    theirs = ray.is_initialized()
-    with redirect_stdout(sys.stderr):  # Ray tells of dead workers on stdout, which is for the results
-        if not theirs:
+    connected_before = ray.is_initialized()
+    with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for the results
+        if not connected_before:
             _start_ray(ray, number, address)
         try:
             remote = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_call)
@@ -129,16 +137,16 @@ def ray_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
                 "Ray", lambda: int(ray.cluster_resources().get("CPU", 0)), lambda call: remote.remote(call).future()
             )
         finally:
-            if not theirs:
+            if not connected_before:
                 ray.shutdown()
 
 
 def _start_ray(ray: Any, number: int | None, address: str | None) -> None:
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    start = partial(ray.init, log_to_driver=False, logging_level=logging.ERROR)
     if address is None:
-        ray.init("local", num_cpus=number, include_dashboard=False, object_store_memory=10**8, **quiet)
+        start("local", num_cpus=number, include_dashboard=False, object_store_memory=10**8)
     else:
-        _connected("Ray", address, partial(ray.init, address, **quiet))
+        _connected("Ray", address, partial(start, address))
 
 
 def _call(call: Call) -> Any:
@@ -156,9 +164,9 @@ def _connected(kind: str, address: str, connect: Callable[[], Any]) -> Any:
     try:
         if address != "auto":  # Ray's word for the one on this machine
             _probe(address)
-        return _within(ANSWER, connect)
+        return _within(CONNECT_TIMEOUT, connect)
     except Exception as problem:
-        raise InvalidInput(f"there is no {kind} cluster at {address!r}: {_told(problem)}") from None
+        raise InvalidInput(f"there is no {kind} cluster at {address!r}: {_first_sentences(problem)}") from None
 
 
 def _probe(address: str) -> None:
@@ -166,7 +174,7 @@ def _probe(address: str) -> None:
     if not (host and port.isdecimal() and int(port) < 2**16):
         raise ValueError("the address must be host:port")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER / 4).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT / 4).close()
     except OSError as problem:
         raise ValueError(problem.strerror or problem) from None
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from time import perf_counter
 from typing import NamedTuple
 
@@ -12,17 +11,20 @@ import msgspec
 import numpy as np
 
 from delaytron.datasets import Dataset, load
-from delaytron.delays import Delay, Fixed, as_delay
+from delaytron.delays import Fixed, as_delay
 from delaytron.errors import InvalidInput
-from delaytron.experiments.runs import Condition, RunSpec, delays_digest, file_digest
+from delaytron.experiments.memory import check_memory, peak_memory
+from delaytron.experiments.obtain import obtain_data
+from delaytron.experiments.runs import Condition, RunSpec, file_digest, recorded_delay
 from delaytron.experiments.selection import missing_runs
 from delaytron.experiments.store import Store, Timing
+from delaytron.experiments.theory import TheoryRow, TheorySpec, encode_theory, play_theory
 from delaytron.experiments.workers import THREADS, WorkerPool, Workers, connect
 from delaytron.learners.feedback import FeedbackModel
 from delaytron.matrices import as_kind
 from delaytron.records import Ints, Scenarios
-from delaytron.simulation.batches import Progress
-from delaytron.simulation.scenarios import SimulationConfig, make_scenarios
+from delaytron.simulation.batches import MEMORY, Progress
+from delaytron.simulation.scenarios import BYTES_PER_ROUND, SimulationConfig, make_scenarios
 from delaytron.simulation.simulate import simulate_settings
 
 JOB_ROUNDS = 2 * 10**8  # what is lost at most when an experiment is interrupted
@@ -31,11 +33,12 @@ SPARSE_BELOW = 0.2  # measured: CSR is three times faster at a share of 0.15 non
 
 NO_DELAY = Fixed(1)  # in the place of models that cannot be looked up; their text can
 
-Job = tuple[RunSpec, ...]  # runs that differ in their parameters only, so that they share rows, delays and draws
+RunJob = tuple[RunSpec, ...]  # runs that differ in their parameters only, so that they share rows, delays and draws
+Job = RunJob | TheorySpec
 
 
 class Watch(NamedTuple):
-    """Who is told how far it is: the rounds played, and in words what is played."""
+    """Who follows the playing: called with the rounds just played, and with what is played in words."""
 
     advance: Progress | None = None
     announce: Callable[[str], object] = lambda _: None
@@ -45,41 +48,52 @@ NOBODY = Watch()
 
 
 class Played(NamedTuple):
-    """What came of a job: mistakes (settings, runs, checkpoints, 2), and what it took."""
+    """What came of a job, and what it took: of runs their mistakes (settings, runs, checkpoints, 2)."""
 
-    mistakes: Ints
+    outcome: Ints | tuple[TheoryRow, ...]
     seconds: float
     memory: int
 
 
-def execute(conditions: Iterable[Condition], store: Store, workers: Workers = THREADS, watch: Watch = NOBODY) -> None:
+def execute(
+    conditions: Iterable[Condition],
+    store: Store,
+    workers: Workers = THREADS,
+    watch: Watch = NOBODY,
+    theory: Iterable[TheorySpec] = (),
+) -> None:
     """Play what is missing and keep it, whatever ends it in the middle.
 
     Settings that only the tuning can name are played after it.
     """
     wanted = list(conditions)
+    studies = list(theory)
     workers = workers.checked
-    jobs = missing_jobs(wanted, store)
+    jobs = missing_jobs(wanted, store, studies)
     if not jobs:
         return  # a cluster may be gone by now
+    if workers.address is None:  # else others have the memory and the data
+        check_memory(_runs_of(jobs), workers.number)
+        obtain_data(_runs_of(jobs))
     with connect(workers) as pool:
         while jobs:
             for job, played in _play_all(jobs, workers, pool, watch):
-                for run, mistakes in zip(job, played.mistakes, strict=True):
-                    store.write(run, mistakes)
-                names = tuple(run.key for run in job)
-                store.note(Timing(names, round(played.seconds, 3), pool.side_by_side, played.memory))
-            jobs = missing_jobs(wanted, store)
+                _keep(job, played, store)
+                store.note(Timing(_keys(job), round(played.seconds, 3), pool.side_by_side, played.memory))
+            jobs = missing_jobs(wanted, store, studies)
 
 
-def missing_jobs(conditions: Iterable[Condition], store: Store) -> list[Job]:
+def missing_jobs(conditions: Iterable[Condition], store: Store, theory: Iterable[TheorySpec] = ()) -> list[Job]:
     """Return what is not in the store yet and can be played by now, put together."""
     runs = {run.key: run for condition in conditions for run in missing_runs(condition, store)}
     groups: dict[str, list[RunSpec]] = {}
     for run in runs.values():
         groups.setdefault(msgspec.structs.replace(run, parameters={}).content, []).append(run)
     together = sorted(groups.values(), key=_order)
-    return [job for group in together for job in _cut(group)]
+    return [
+        *(job for group in together for job in _cut(group)),
+        *(spec for spec in theory if not store.theory.has(spec)),
+    ]
 
 
 def _order(group: list[RunSpec]) -> tuple[str, str, int]:
@@ -87,10 +101,37 @@ def _order(group: list[RunSpec]) -> tuple[str, str, int]:
     return str(group[0].data), group[0].delay, group[0].seed
 
 
-def _cut(group: list[RunSpec]) -> Iterator[Job]:
+def _cut(group: list[RunSpec]) -> Iterator[RunJob]:
     most = max(1, JOB_ROUNDS // group[0].n_rounds)
     for first in range(0, len(group), most):
         yield tuple(group[first : first + most])
+
+
+def _runs_of(jobs: Iterable[Job]) -> list[RunSpec]:
+    return [run for job in jobs if not isinstance(job, TheorySpec) for run in job]
+
+
+def _keys(job: Job) -> tuple[str, ...]:
+    return (job.key,) if isinstance(job, TheorySpec) else tuple(run.key for run in job)
+
+
+def _n_rounds(job: Job) -> int:
+    return job.n_rounds if isinstance(job, TheorySpec) else sum(run.n_rounds for run in job)
+
+
+def _describe(job: Job) -> str:
+    if isinstance(job, TheorySpec):
+        return f"regret and bounds on {job.dataset}, delay {job.delay}, {job.runs} runs"
+    run = job[0]
+    return f"{run.learner} on {run.data['name']}, delay {run.delay}, {len(job)} settings x {run.runs} runs"
+
+
+def _keep(job: Job, played: Played, store: Store) -> None:
+    if isinstance(job, TheorySpec):
+        store.theory.write(job, encode_theory(job, tuple(played.outcome)))
+        return
+    for run, mistakes in zip(job, played.outcome, strict=True):
+        store.write(run, mistakes)
 
 
 def _play_all(jobs: list[Job], workers: Workers, pool: WorkerPool, watch: Watch) -> Iterator[tuple[Job, Played]]:
@@ -104,22 +145,23 @@ def _play_all(jobs: list[Job], workers: Workers, pool: WorkerPool, watch: Watch)
         yield job, played
         watch.announce(_describe(job))
         if watch.advance is not None:
-            watch.advance(sum(run.n_rounds for run in job))
-
-
-def _describe(job: Job) -> str:
-    run = job[0]
-    return f"{run.learner} on {run.data['name']}, delay {run.delay}, {len(job)} settings x {run.runs} runs"
+            watch.advance(_n_rounds(job))
 
 
 def play(job: Job, n_jobs: int | None = 1, progress: Progress | None = None) -> Played:
-    """Play the runs of a job side by side."""
-    first, start = job[0], perf_counter()
+    """Play a job, its runs side by side."""
+    start = perf_counter()
+    outcome = play_theory(job, n_jobs, progress) if isinstance(job, TheorySpec) else _play_runs(job, n_jobs, progress)
+    return Played(outcome, perf_counter() - start, peak_memory())
+
+
+def _play_runs(job: RunJob, n_jobs: int | None, progress: Progress | None) -> Ints:
+    first = job[0]
     result = simulate_settings(
         first.learner,
         _load(msgspec.json.encode(first.data)),
         [run.parameters for run in job],
-        delay=_delay(first),
+        delay=recorded_delay(first.delay, first.recorded),
         rounds=first.rounds,
         runs=first.runs,
         seed=first.seed,
@@ -129,14 +171,15 @@ def play(job: Job, n_jobs: int | None = 1, progress: Progress | None = None) -> 
         n_checkpoints=first.checkpoints,
         scenarios=partial(_scenarios, first.delay),
     )
-    mistakes = result.mistakes.reshape(len(job), first.runs, -1, 2)
-    return Played(mistakes, perf_counter() - start, getrusage(RUSAGE_SELF).ru_maxrss * 1024)
+    return result.mistakes.reshape(len(job), first.runs, -1, 2)
 
 
 def _scenarios(
     delay: str, runs: Sequence[int], config: SimulationConfig, feedback_model: FeedbackModel
 ) -> tuple[Scenarios, int]:
-    """Return the worlds of runs: drawing them takes longer than playing one learner in them, and they are the same."""
+    """Return what happens to runs: drawing it takes longer than playing one learner in it, and others share it."""
+    if config.n_rounds * BYTES_PER_ROUND > MEMORY:
+        return make_scenarios(runs, config, feedback_model)  # too long to be kept
     return _drawn(delay, tuple(runs), config._replace(delay=NO_DELAY, n_checkpoints=0), feedback_model)
 
 
@@ -145,13 +188,6 @@ def _drawn(
     delay: str, runs: tuple[int, ...], config: SimulationConfig, feedback_model: FeedbackModel
 ) -> tuple[Scenarios, int]:
     return make_scenarios(runs, config._replace(delay=as_delay(delay)), feedback_model)
-
-
-def _delay(run: RunSpec) -> Delay:
-    delay = as_delay(run.delay)
-    if delays_digest(delay) != run.recorded:
-        raise InvalidInput(f"{run.delay} is not what it was when the experiment began, or not the same on a worker")
-    return delay
 
 
 @lru_cache(maxsize=1)

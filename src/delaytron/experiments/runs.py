@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from delaytron._version import __version__
-from delaytron.delays import Delay, Trace, WithMissing
+from delaytron.delays import Delay, Trace, WithMissing, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.simulation.scenarios import CHECKPOINTS
 
 FORMAT = "delaytron-run-1"  # another one where the same content would give other numbers
+
+Options = dict[str, Any]  # what a table of the TOML file says: numbers, words and lists of them
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,9 +35,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         At how many rounds, log-spaced, errors are noted at most.
     """
 
-    data: dict[str, Any]
+    data: Options
     learner: str
-    parameters: dict[str, Any]
+    parameters: Options
     delay: str
     rounds: int
     runs: int
@@ -98,6 +100,14 @@ def delays_digest(delay: Delay) -> str:
     """Return the SHA-256 of the delays that a model has recorded; nothing where it has none."""
     model = delay.model if isinstance(delay, WithMissing) else delay
     return sha256(model.delays.tobytes()).hexdigest() if isinstance(model, Trace) else ""
+
+
+def recorded_delay(delay: str, recorded: str) -> Delay:
+    """Return the model that a text stands for; raise if the delays that it has recorded are others by now."""
+    model = as_delay(delay)
+    if delays_digest(model) != recorded:
+        raise InvalidInput(f"{delay} is not what it was when the experiment began, or not the same on a worker")
+    return model
 
 
 def file_digest(path: Path) -> str:

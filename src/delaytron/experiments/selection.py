@@ -1,4 +1,4 @@
-"""What came out of an experiment: for every line the setting that was chosen, and its errors."""
+"""What came out of an experiment: for every condition the setting that was chosen, and its errors."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from delaytron.simulation.results import Result
 
 
 class Outcome(NamedTuple):
-    """A line with the run that stands for it, and the mean error by which that one was chosen."""
+    """A condition with the run that stands for it, and the mean error by which that one was chosen."""
 
     condition: Condition
     run: RunSpec
@@ -18,12 +18,12 @@ class Outcome(NamedTuple):
 
 
 def outcomes(conditions: Iterable[Condition], store: Store) -> list[Outcome]:
-    """Return what came out of every line; the runs on other seeds choose, where there are any."""
+    """Return what came out of every condition; the runs on other seeds choose, where there are any."""
     return [_outcome(condition, store) for condition in conditions]
 
 
 def missing_runs(condition: Condition, store: Store) -> list[RunSpec]:
-    """Return what is still to be played of a line; the setting that is reported shows only after the tuning."""
+    """Return what is still to be played of a condition; the setting that is reported shows only after the tuning."""
     tuning = [run for run in condition.tuning if not store.has(run)]
     if condition.all_reported:
         return tuning + [run for run in condition.reported if not store.has(run)]
@@ -31,7 +31,7 @@ def missing_runs(condition: Condition, store: Store) -> list[RunSpec]:
 
 
 def missing_rounds(condition: Condition, store: Store) -> int:
-    """Return how many rounds are still to be played of a line."""
+    """Return how many rounds are still to be played of a condition."""
     missing = missing_runs(condition, store)
     waiting = not condition.all_reported and any(run in condition.tuning for run in missing)
     return sum(run.n_rounds for run in missing) + (condition.reported[0].n_rounds if waiting else 0)
@@ -40,7 +40,8 @@ def missing_rounds(condition: Condition, store: Store) -> int:
 def chosen(condition: Condition, store: Store) -> tuple[RunSpec, float]:
     """Return the reported run of the setting with the lowest mean error, and that error."""
     errors = [store.mean_error(run) for run in condition.tuning or condition.reported]
-    return condition.reported[errors.index(min(errors))], min(errors)
+    lowest = min(errors)
+    return condition.reported[errors.index(lowest)], lowest
 
 
 def _outcome(condition: Condition, store: Store) -> Outcome:

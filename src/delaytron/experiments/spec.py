@@ -3,24 +3,17 @@
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from delaytron.checks import check_choice, check_distinct, check_integer
+from delaytron.checks import check_choice, check_distinct
 from delaytron.comparison.tuning import TUNING_SEED_OFFSET
 from delaytron.datasets import DATASETS, is_drawn
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
-from delaytron.experiments.runs import Condition, RunSpec, delays_digest, file_digest
+from delaytron.experiments.entries import Entry, check_limits, check_values, read_entry
+from delaytron.experiments.runs import Condition, Options, RunSpec, delays_digest, file_digest
 from delaytron.simulation.scenarios import CHECKPOINTS
-from delaytron.simulation.simulate import grid, learner_class
-
-Table = dict[str, Any]
-OWN = ("name", "title", "delays", "runs", "tuning_runs", "report")  # keys of a learner's table that are no parameters
-REPORTS = ("all", "chosen")
-SMALL = (10, 1)  # classes and features of a learner that is made only to check its parameters
-MINIMUM = {"rounds": 1, "runs": 1, "tuning_runs": 0, "seed": 0, "checkpoints": 1}
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,8 +24,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     data : list of str or table
         Names or files; a table has a `name` and options of `datasets.load`.
     learners : list of table
-        The `name` of a learner and its parameters; a list tries each of its values. A `title` tells two entries of the
-        same learner apart; `delays`, `runs`, `tuning_runs` and `report` are its own, if not those of all.
+        The `name` of a learner and its parameters; a list tries each of its values. A `title` distinguishes two entries
+        of the same learner; `delays`, `runs`, `tuning_runs` and `report` are its own, if not those of all.
     tuning_runs : int
         How many runs, on other seeds than those reported, choose the setting that stands for a learner. With 0 the
         reported runs choose, which flatters.
@@ -43,8 +36,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     name: str
-    data: list[str | Table]
-    learners: list[Table]
+    data: list[str | Options]
+    learners: list[Options]
     delays: tuple[int | str, ...] = (1, 100, 1000, 2500, 5000)
     rounds: int = 1_000_000
     runs: int = 20
@@ -55,49 +48,50 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     checkpoints: int = CHECKPOINTS
 
     def conditions(self) -> list[Condition]:
-        """Return every learner on every data set at every delay; refuse what cannot be played."""
-        for name, least in MINIMUM.items():
-            check_integer(name, getattr(self, name), at_least=least)
+        """Return every learner on every data set at every delay; raise if something cannot be played."""
+        for name in ("rounds", "runs", "tuning_runs", "seed", "checkpoints"):
+            check_limits(name, getattr(self, name))
         check_choice("sampling", self.sampling, ("replacement", "epochs"))
         check_distinct("data", [_name(data) for data in self.data], "name or title")
-        titled = {(_title(entry), entry["name"]) for entry in self.learners}
-        check_distinct("learners", [title for title, _ in titled], "name or title")
-        for title, _ in titled:
-            own = [entry for entry in self.learners if _title(entry) == title]
-            check_distinct(
-                f"delays of {title}", [str(delay) for entry in own for delay in self._delays(entry)], "name or title"
-            )
+        entries = self._entries()
+        data_sets = [_options(data) for data in self.data]
         return [
-            self._condition(data, entry, str(delay))
-            for entry in self.learners
-            for data in map(_options, self.data)
-            for delay in self._delays(entry)
+            self._condition(data, entry, delay) for entry in entries for data in data_sets for delay in entry.delays
         ]
 
-    def _delays(self, entry: Table) -> list[Any]:
-        delays = entry.get("delays", self.delays)
-        if not isinstance(delays, list | tuple):
-            raise InvalidInput(f"delays of {_title(entry)} must be a list, got {delays!r}")
-        return list(delays)
+    def _entries(self) -> list[Entry]:
+        """Return the learners, each with what is its own or that of all."""
+        shared = Entry(
+            delays=tuple(map(str, self.delays)), runs=self.runs, tuning_runs=self.tuning_runs, report=self.report
+        )
+        entries = [read_entry(table, shared) for table in self.learners]
+        titled = {(entry.title, entry.name) for entry in entries}
+        check_distinct("learners", [title for title, _ in titled], "name or title")
+        for title, _ in titled:
+            delays = [delay for entry in entries if entry.title == title for delay in entry.delays]
+            check_distinct(f"delays of {title}", delays, "name or title")
+        return entries
 
-    def _condition(self, data: Table, entry: Table, delay: str) -> Condition:
-        own = {name: entry.get(name, getattr(self, name)) for name in ("runs", "tuning_runs", "report")}
-        for name in ("runs", "tuning_runs"):
-            check_integer(name, own[name], at_least=MINIMUM[name])
-        settings = grid(learner_class(entry["name"]), {key: entry[key] for key in entry if key not in OWN})
-        _check(learner_class(entry["name"]), settings)
-        shared: Table = {"learner": entry["name"], "delay": delay, "recorded": delays_digest(as_delay(delay))}
-        shared |= {"rounds": self.rounds, "sampling": self.sampling, "checkpoints": self.checkpoints}
-        reported = tuple(RunSpec(data=data, parameters=s, runs=own["runs"], seed=self.seed, **shared) for s in settings)
-        apart = self.seed + TUNING_SEED_OFFSET
-        other: Table = {"data": _drawn_anew(data, apart), "seed": apart, "runs": own["tuning_runs"]}
-        chosen_by = settings if own["tuning_runs"] and len(settings) > 1 else []
-        tuning = tuple(RunSpec(parameters=s, **other, **shared) for s in chosen_by)
-        if check_choice("report", own["report"], REPORTS) == "chosen" and not own["tuning_runs"] and len(settings) > 1:
-            raise InvalidInput(
-                f"report = 'chosen' needs tuning_runs, which choose among the settings of {_title(entry)}"
-            )
-        return Condition(data["name"], _title(entry), delay, reported, tuning, own["report"])
+    def _condition(self, data: Options, entry: Entry, delay: str) -> Condition:
+        seed = self.seed + TUNING_SEED_OFFSET
+        pattern = RunSpec(
+            data=data,
+            learner=entry.name,
+            parameters={},
+            delay=delay,
+            rounds=self.rounds,
+            runs=entry.runs,
+            seed=self.seed,
+            sampling=self.sampling,
+            checkpoints=self.checkpoints,
+            recorded=delays_digest(as_delay(delay)),
+        )
+        on_other_seeds = msgspec.structs.replace(
+            pattern, data=_drawn_anew(data, seed), seed=seed, runs=entry.tuning_runs
+        )
+        reported = _with_settings(pattern, entry.settings)
+        tuning = _with_settings(on_other_seeds, entry.settings) if entry.is_tuned else ()
+        return Condition(data["name"], entry.title, delay, reported, tuning, entry.report)
 
     def only(self, names: list[str]) -> "Spec":
         """Return the same with these data sets only; with all if none is named."""
@@ -110,6 +104,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return the same with a share of the rounds."""
         if not 0 < share <= 1:
             raise InvalidInput(f"scale must be in (0, 1], got {share}")
+        check_limits("rounds", self.rounds)
         return msgspec.structs.replace(self, rounds=max(1, round(self.rounds * share)))
 
 
@@ -141,41 +136,36 @@ def parse_spec(content: bytes) -> Spec:
     Examples
     --------
     >>> spec = parse_spec(b'name="tiny"\ndata=["digits"]\ndelays=[1, 10]\n[[learners]]\nname="banditron"')
-    >>> [(line.data, line.title, line.delay) for line in spec.conditions()]
+    >>> [(condition.data, condition.title, condition.delay) for condition in spec.conditions()]
     [('digits', 'banditron', '1'), ('digits', 'banditron', '10')]
     """
     try:
         return msgspec.convert(tomllib.loads(content.decode()), Spec)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
+    except RecursionError:
+        raise InvalidInput("must be an experiment in TOML: lists or tables are nested too deeply") from None
+    except (ValueError, OverflowError, msgspec.ValidationError) as problem:  # TOML and UTF-8 have ValueErrors
         raise InvalidInput(f"must be an experiment in TOML: {problem}") from None
 
 
-def _check(cls: Any, settings: list[Table]) -> None:
-    """Raise if no learner can have these parameters, before hours of others are played."""
-    for setting in settings:
-        cls(*SMALL, seed=0, **setting)
+def _with_settings(pattern: RunSpec, settings: list[Options]) -> tuple[RunSpec, ...]:
+    return tuple(msgspec.structs.replace(pattern, parameters=setting) for setting in settings)
 
 
-def _name(data: str | Table) -> str:
+def _name(data: str | Options) -> str:
     name = data if isinstance(data, str) else data.get("name")
     if not isinstance(name, str):
-        raise InvalidInput(f"a data set must be a name or a table with a name, got {data!r}")
+        raise InvalidInput("a data set must be a name or a table with a name that is text")
     return name
 
 
-def _title(entry: Table) -> str:
-    if not isinstance(entry.get("name"), str):
-        raise InvalidInput(f"a learner must be a table with a name, got {entry!r}")
-    return str(entry.get("title", entry["name"]))
-
-
-def _options(data: str | Table) -> Table:
+def _options(data: str | Options) -> Options:
     """Return how a data set is loaded; a file is known by its content, too."""
     name = _name(data)
     options = {"name": name} if isinstance(data, str) else dict(data)
+    check_values(f"options of {name}", options)
     return options if name in DATASETS else options | {"sha256": file_digest(Path(name))}
 
 
-def _drawn_anew(data: Table, seed: int) -> Table:
+def _drawn_anew(data: Options, seed: int) -> Options:
     """Return how a synthetic data set is drawn for the tuning; others have but one set of rows."""
     return data | {"seed": seed} if is_drawn(data["name"]) else data

@@ -1,23 +1,19 @@
-"""The results folder: one Parquet file for each run, written whole or not at all; what is there is not played again."""
+"""The results folder: one file for each run, written whole or not at all; what is there is not played again."""
 
-from io import BytesIO
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import BinaryIO
+from warnings import warn as warn_in_python
 
 import msgspec
-import numpy as np
 
-from delaytron.errors import InvalidInput
+from delaytron.experiments.folder import Folder
+from delaytron.experiments.run_files import decode_run, encode_run
 from delaytron.experiments.runs import RunSpec
-from delaytron.files.atomic import replace_file
+from delaytron.experiments.theory import TheoryRow, TheorySpec, decode_theory
 from delaytron.records import Ints
 from delaytron.simulation.results import Result
-from delaytron.simulation.scenarios import checkpoints
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-CONTENT = b"delaytron"  # under this key a file says what was played
 
 
 class Timing(msgspec.Struct, frozen=True):
@@ -28,7 +24,7 @@ class Timing(msgspec.Struct, frozen=True):
     side_by_side : int
         How many such jobs were played at a time.
     memory : int
-        The peak of the process so far, in bytes.
+        The peak of the process so far, in bytes; 0 where it is not known.
     """
 
     runs: tuple[str, ...]
@@ -37,47 +33,34 @@ class Timing(msgspec.Struct, frozen=True):
     memory: int
 
 
-def _read_line(line: bytes) -> Timing | None:
-    try:
-        return msgspec.json.decode(line, type=Timing)
-    except msgspec.DecodeError:
-        return None
-
-
 class Store:
-    """A folder of results; two processes may write to it at the same time."""
+    """A folder of results; two processes may write to it at the same time.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "runs"
-        self.folder.mkdir(parents=True, exist_ok=True)
+    Parameters
+    ----------
+    warn : callable, optional
+        Called with one line about each damaged file; by default that is a warning of Python.
+    """
+
+    def __init__(self, folder: Path, warn: Callable[[str], object] = warn_in_python) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.runs: Folder[RunSpec, Result] = Folder(folder / "runs", ".parquet", decode_run, warn)
+        self.theory: Folder[TheorySpec, tuple[TheoryRow, ...]] = Folder(folder / "theory", ".json", decode_theory, warn)
         self.log = folder / "spent.jsonl"
         self._errors: dict[str, float] = {}
 
     def has(self, run: RunSpec) -> bool:
-        """Whether the run was played."""
-        return self._path(run).is_file()
+        """Whether the run was played, and its file is not damaged."""
+        return self.runs.has(run)
 
     def write(self, run: RunSpec, mistakes: Ints) -> None:
         """Keep the (runs, checkpoints, 2) mistakes of a run."""
-        from pyarrow.parquet import write_table  # noqa: PLC0415 - slow to import
-
-        content = BytesIO()
-        write_table(_table(run, mistakes), content, compression="zstd")
-        replace_file(self._path(run), content.getvalue())
+        self.runs.write(run, encode_run(run, mistakes))
 
     def read(self, run: RunSpec) -> Result:
         """Return what came out of a run."""
-        from pyarrow import ArrowException  # noqa: PLC0415 - slow to import
-        from pyarrow.parquet import read_table  # noqa: PLC0415
-
-        path = self._path(run)
-        try:
-            table = read_table(path)
-        except (OSError, ArrowException) as problem:
-            raise InvalidInput(f"{path} cannot be read: {problem}; delete it and play again") from None
-        if (table.schema.metadata or {}).get(CONTENT) != run.content.encode():
-            raise InvalidInput(f"{path} holds another run than its name says; delete it and play again")
-        return _result(run, table)
+        return self.runs.read(run)
 
     def mean_error(self, run: RunSpec) -> float:
         """Return the mean final error of a run; a file is read for it only once."""
@@ -85,41 +68,28 @@ class Store:
             self._errors[run.key] = float(self.read(run).final_error.mean())
         return self._errors[run.key]
 
-    def note(self, spent: Timing) -> None:
-        """Append how long something took; a line that a crash cuts short is not read."""
-        with self.log.open("ab") as file:
-            file.write(b"\n" + msgspec.json.encode(spent))
+    def note(self, timing: Timing) -> None:
+        """Append how long something took, as a line of its own also after one that a crash has cut short."""
+        line = msgspec.json.encode(timing) + b"\n"
+        with self.log.open("a+b") as file:
+            file.write(line if _at_line_start(file) else b"\n" + line)
 
-    def spent(self) -> list[Timing]:
-        """Return how long everything took that was played so far."""
+    def timings(self) -> list[Timing]:
+        """Return how long everything took that was played so far; what is no whole line is left out."""
         lines = self.log.read_bytes().splitlines() if self.log.exists() else []
-        return [spent for line in lines if (spent := _read_line(line)) is not None]
-
-    def _path(self, run: RunSpec) -> Path:
-        return self.folder / f"{run.key}.parquet"
+        return [timing for line in lines if (timing := _read_timing(line)) is not None]
 
 
-def _table(run: RunSpec, mistakes: Ints) -> "pa.Table":
-    import pyarrow as pa  # noqa: PLC0415 - slow to import
-
-    rounds = checkpoints(run.rounds, run.checkpoints)
-    columns = {
-        "run": np.repeat(np.arange(run.runs), rounds.size),
-        "round": np.tile(rounds, run.runs),
-        "mistakes": mistakes[:, :, 0].ravel(),
-        "greedy_mistakes": mistakes[:, :, 1].ravel(),
-    }
-    return pa.table(columns, metadata={CONTENT: run.content})
+def _at_line_start(file: BinaryIO) -> bool:
+    """Whether a file is empty or ends with a line break."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
 
 
-def _result(run: RunSpec, table: "pa.Table") -> Result:
-    columns = [table[name].to_numpy().reshape(run.runs, -1) for name in ("mistakes", "greedy_mistakes")]
-    return Result(
-        learner=run.learner,
-        dataset=run.data["name"],
-        delay=run.delay,
-        rounds=checkpoints(run.rounds, run.checkpoints),
-        parameters=[run.parameters] * run.runs,
-        run=np.arange(run.runs),
-        mistakes=np.stack(columns, axis=2),
-    )
+def _read_timing(line: bytes) -> Timing | None:
+    try:
+        return msgspec.json.decode(line, type=Timing)
+    except msgspec.DecodeError:
+        return None

@@ -113,7 +113,7 @@ def _play(plan: BatchPlan, learners: list[Learner], jobs: list[Job]) -> tuple[In
     for window in windows(plan.data, scenarios, longest):
         for begin, end in _spans(window, stops):
             span = Span(begin, end, plan.ahead)
-            rule.play(window.stream, scenarios, scenario_of, log, states, params, scratch, (0, 0), span)
+            rule.play(window.stream, window.scenarios, scenario_of, log, states, params, scratch, (0, 0), span)
             if end in stops:
                 noted.append((log.mistakes.copy(), log.losses.copy()))
             if plan.progress is not None:

@@ -6,33 +6,41 @@ from pathlib import Path
 from delaytron.experiments.report.best import best_against_paper
 from delaytron.experiments.report.charts import charts
 from delaytron.experiments.report.claims import claims
-from delaytron.experiments.report.figures import draw_figures
 from delaytron.experiments.report.html import write_page
 from delaytron.experiments.report.markdown import as_csv, as_markdown
 from delaytron.experiments.report.model import Report
+from delaytron.experiments.report.redraw import draw_if_changed
 from delaytron.experiments.report.tables import facts, results_section, times_section
 from delaytron.experiments.report.theory import theory_section
 from delaytron.experiments.selection import Outcome
 from delaytron.experiments.spec import Spec
 from delaytron.experiments.store import Store
+from delaytron.experiments.theory import TheorySpec
 from delaytron.files.atomic import replace_file
 
-THEORY_ROUNDS = 20_000  # some seconds
 
-
-def write_report(spec: Spec, found: Sequence[Outcome], store: Store, folder: Path, theory: bool = False) -> Report:
-    """Write report.html, report.md, results.csv and the figures; return what they say, if asked with some theory."""
-    shown, results = charts(found, store), results_section(found)
-    sections = [best_against_paper(found), results, times_section([outcome.condition for outcome in found], store)]
-    if theory:
-        names = list(dict.fromkeys(outcome.condition.data for outcome in found))
-        sections.append(theory_section(names, spec.delays, rounds=min(spec.rounds, THEORY_ROUNDS)))
-    judged = [claim for claim in claims(found) if claim.verdict != "not tested"]
-    pictures = {chart.name: folder / "figures" / f"{chart.name}.svg" for chart in shown}
-    told = [section for section in sections if section is not None]
-    report = Report(spec.name, facts(spec, found, store), judged, told, shown, pictures)
+def write_report(
+    spec: Spec, found: Sequence[Outcome], store: Store, folder: Path, theory: Sequence[TheorySpec] = ()
+) -> Report:
+    """Write report.html, report.md, results.csv and the figures of what was played; return what they say."""
+    shown = charts(found, store)
+    results = results_section(found)
+    sections = [
+        best_against_paper(found),
+        results,
+        times_section([outcome.condition for outcome in found], store),
+        theory_section(theory, store),
+    ]
+    report = Report(
+        title=spec.name,
+        facts=facts(spec, found, store),
+        claims=[claim for claim in claims(found) if claim.verdict != "not tested"],
+        sections=[section for section in sections if section is not None],
+        charts=shown,
+        pictures={chart.name: folder / "figures" / f"{chart.name}.svg" for chart in shown},
+    )
     replace_file(folder / "results.csv", as_csv(results.table).encode())
     replace_file(folder / "report.md", as_markdown(report).encode())
-    draw_figures(shown, folder / "figures")
+    draw_if_changed(shown, folder)
     write_page(folder / "report.html", report)
     return report

@@ -59,9 +59,9 @@ def _minutes(conditions: Sequence[Condition], store: Store) -> dict[tuple[str, s
         for run in (*condition.reported, *condition.tuning)
     }
     minutes: dict[tuple[str, str], float] = defaultdict(float)
-    for spent in store.spent():
-        for key in set(spent.runs) & owner.keys():
-            minutes[owner[key]] += spent.seconds / spent.side_by_side / len(spent.runs) / 60
+    for timing in store.timings():
+        for key in set(timing.runs) & owner.keys():
+            minutes[owner[key]] += timing.seconds / timing.side_by_side / len(timing.runs) / 60
     return minutes
 
 
@@ -72,7 +72,7 @@ def facts(spec: Spec, found: Sequence[Outcome], store: Store) -> dict[str, str]:
         run.key: run for condition in conditions for run in (*condition.reported, *condition.tuning) if store.has(run)
     }
     played = sum(run.n_rounds for run in runs.values())
-    memory = [spent.memory for spent in store.spent() if runs.keys() & set(spent.runs)]
+    memory = [timing.memory for timing in store.timings() if runs.keys() & set(timing.runs)]
     tuning = [len_runs for condition in conditions for len_runs in {run.runs for run in condition.tuning}]
     tuned = f", settings chosen by {_span(tuning)} others" if tuning else ""
     return {

@@ -1,0 +1,180 @@
+"""Measured regret beside the bounds, as jobs of an experiment: what is played, what came out, and the file of it."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from math import isfinite
+
+import msgspec
+
+from delaytron._version import __version__
+from delaytron.datasets import Dataset, is_drawn, load
+from delaytron.delays import as_delay
+from delaytron.errors import InvalidInput
+from delaytron.experiments.runs import delays_digest, recorded_delay
+from delaytron.simulation.batches import Progress
+from delaytron.simulation.results import Mean
+from delaytron.theory.statements import STATEMENTS
+from delaytron.theory.study import Measured, play
+from delaytron.theory.trials import Comparator, TrialTerms, prepare
+
+FORMAT = "delaytron-theory-1"  # another one where the same content would give other numbers
+DATASETS_SHOWN = ("synsep", "digits")  # they need no download
+SHOWN = ("Theorem 1", "Theorem 3", "Theorem R1", "Corollary R2", "Corollary R3", "Theorem R4")
+MOST_ROUNDS = 20_000  # some seconds in all
+MEASURED = tuple(statement for statement in STATEMENTS if statement.name in SHOWN)
+TAIL = re.compile(rb',"sha256":"([0-9a-f]{64})"}\n\Z')
+
+Number = float | str  # JSON has neither infinity nor NaN: they are text
+
+
+class TheorySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The learners that the bounds are about, played on one data set at one delay.
+
+    Parameters
+    ----------
+    recorded : str
+        The SHA-256 of recorded delays: the file that `delay` names may change.
+    """
+
+    dataset: str
+    delay: str
+    rounds: int
+    gamma: float = 0.05
+    runs: int = 5
+    seed: int = 0
+    recorded: str = ""
+
+    @property
+    def content(self) -> str:
+        """All of it in one line, always in the same order."""
+        values = msgspec.structs.asdict(self) | {"format": FORMAT, "version": __version__, "statements": SHOWN}
+        return msgspec.json.encode(values, order="sorted").decode()
+
+    @property
+    def key(self) -> str:
+        """The name of its file."""
+        return sha256(self.content.encode()).hexdigest()[:32]
+
+    @property
+    def n_rounds(self) -> int:
+        """How many rounds it plays in all: bounds of mistakes hold for the runs of another."""
+        return self.rounds * self.runs * sum(statement.step is not None for statement in MEASURED)
+
+
+class TheoryRow(msgspec.Struct, frozen=True):
+    """A statement at the last round: its bound, and what was measured, with weights W to compare with.
+
+    Parameters
+    ----------
+    measured, stated : pair of numbers
+        Mean and margin of what is bounded, and of the hinge regret where the paper speaks of it.
+    norm, loss : number
+        Of W; the loss is the mean of a round.
+    """
+
+    statement: str
+    learner: str
+    bounded: str
+    bound: Number
+    measured: tuple[Number, Number]
+    stated: tuple[Number, Number] | None
+    norm: Number
+    loss: Number
+
+
+class TheoryFile(msgspec.Struct, frozen=True):
+    """What stands in a file, beside its digest."""
+
+    content: str
+    rows: tuple[TheoryRow, ...]
+    sha256: str = ""
+
+
+def theory_specs(datasets: Iterable[str], delays: Sequence[int | str], rounds: int) -> list[TheorySpec]:
+    """Return what is played for a report, on those of the data sets that need no download.
+
+    Examples
+    --------
+    >>> [(spec.dataset, spec.delay, spec.rounds) for spec in theory_specs(["usps", "digits"], [1, 100], 10**6)]
+    [('digits', '1', 20000), ('digits', '100', 20000)]
+    """
+    return [
+        TheorySpec(
+            dataset=name,
+            delay=str(delay),
+            rounds=min(rounds, MOST_ROUNDS),
+            recorded=delays_digest(as_delay(str(delay))),
+        )
+        for name in dict.fromkeys(datasets)
+        if name in DATASETS_SHOWN
+        for delay in delays
+    ]
+
+
+def play_theory(spec: TheorySpec, n_jobs: int | None = 1, progress: Progress | None = None) -> tuple[TheoryRow, ...]:
+    """Play the learners with the steps that the bounds prescribe, and measure."""
+    delay = recorded_delay(spec.delay, spec.recorded)
+    terms = TrialTerms(gamma=spec.gamma, delay=delay, rounds=spec.rounds, runs=spec.runs, seed=spec.seed)
+    known = _known_comparators(spec.dataset, spec.rounds)
+    trial = prepare(_load(spec.dataset, spec.rounds), terms, known, MEASURED)
+    found = play(trial, progress, n_jobs).measured
+    if progress is not None:
+        progress(spec.n_rounds - trial.n_rounds)  # two bounds may prescribe the same step
+    return tuple(map(_row, found))
+
+
+@lru_cache(maxsize=1)
+def _load(name: str, rounds: int) -> Dataset:
+    """Load a data set, with no more rows than are shown."""
+    return load(name, n_samples=rounds) if is_drawn(name) else load(name)
+
+
+@lru_cache(maxsize=1)
+def _known_comparators(name: str, rounds: int) -> Sequence[Comparator]:
+    """Look for weights to compare with: that takes seconds, and at every delay they are the same."""
+    terms = TrialTerms(delay=1, rounds=rounds, runs=1)
+    return prepare(_load(name, rounds), terms, None, MEASURED).comparators
+
+
+def _row(one: Measured) -> TheoryRow:
+    stated = one.stated_at_end
+    return TheoryRow(
+        statement=one.statement.name,
+        learner=one.statement.learner,
+        bounded=one.statement.loss,
+        bound=_number(float(one.bound[-1])),
+        measured=_pair(one.at_end),
+        stated=None if stated is None else _pair(stated),
+        norm=_number(one.comparator.norm),
+        loss=_number(one.comparator.loss),
+    )
+
+
+def _pair(mean: Mean) -> tuple[Number, Number]:
+    return _number(mean.value), _number(mean.margin)
+
+
+def _number(value: float) -> Number:
+    return value if isfinite(value) else repr(value)
+
+
+def encode_theory(spec: TheorySpec, rows: tuple[TheoryRow, ...]) -> bytes:
+    """Return the content of the file that keeps what was measured: JSON that ends with its digest."""
+    body = msgspec.json.encode({"content": spec.content, "rows": rows})
+    return body[:-1] + b',"sha256":"' + sha256(body).hexdigest().encode() + b'"}\n'
+
+
+def decode_theory(spec: TheorySpec, content: bytes) -> tuple[TheoryRow, ...]:
+    """Return what was measured; raise if the file is damaged or about something else."""
+    tail = TAIL.search(content)
+    if tail is None or sha256(content[: tail.start()] + b"}").hexdigest().encode() != tail.group(1):
+        raise InvalidInput("its digest is not that of its content")
+    try:
+        file = msgspec.json.decode(content, type=TheoryFile)
+    except msgspec.DecodeError as problem:
+        raise InvalidInput(f"it cannot be read: {problem}") from None
+    if file.content != spec.content:
+        raise InvalidInput("it holds another study than its name says")
+    return file.rows
