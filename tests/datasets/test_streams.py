@@ -83,6 +83,14 @@ def test_a_window_holds_its_block_and_what_is_open_and_nothing_else():
     assert longest == 3
 
 
+def test_scenarios_that_others_share_are_left_as_they_are():
+    config = SimulationConfig(N, N, dt.delays.Uniform(30), 0, "replacement")
+    scenarios, longest = make_scenarios([0, 1], config, read_feedback_model(None, None, "drop"))
+    before = scenarios.rows.copy()
+    assert len(list(windows(in_blocks(SPARSE, [100, 200]), scenarios, longest))) == 3
+    assert np.array_equal(scenarios.rows, before)
+
+
 def test_a_stream_shows_its_rows_once():
     with pytest.raises(dt.InvalidInput, match="rounds must be at most 300, got 301"):
         dt.simulate("delaytron", in_blocks(DENSE, [100]), rounds=301)

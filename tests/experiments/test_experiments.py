@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
+from importlib import reload
 from pathlib import Path
 from threading import Thread
 
@@ -18,7 +20,9 @@ import delaytron as dt
 from delaytron import cli
 from delaytron.cli import experiment
 from delaytron.datasets.catalogue import CARDS
+from delaytron.experiments import memory
 from delaytron.experiments.execute import Watch, execute, quickest
+from delaytron.experiments.obtain import obtain_data
 from delaytron.experiments.report import figures
 from delaytron.experiments.selection import missing_rounds, outcomes
 from delaytron.experiments.spec import built_in, parse_spec, read_spec
@@ -69,7 +73,8 @@ def play(spec, folder, *workers):
 class TestSpec:
     def test_every_learner_meets_every_data_set_and_delay(self, spec):
         assert [
-            (line.data, line.title, line.delay, len(line.reported), len(line.tuning)) for line in spec.conditions()
+            (condition.data, condition.title, condition.delay, len(condition.reported), len(condition.tuning))
+            for condition in spec.conditions()
         ] == [
             ("digits", "delaytron", "1", 2, 2),
             ("digits", "delaytron", "fixed:30", 2, 2),
@@ -80,16 +85,21 @@ class TestSpec:
         ]
 
     def test_tuning_has_other_seeds_and_other_rows_where_rows_are_drawn(self, spec):
-        line = spec.conditions()[2]
-        assert [(run.seed, run.runs) for run in (line.reported[0], line.tuning[0])] == [(4, 3), (4 + 1000003, 2)]
-        assert "seed" not in line.reported[0].data
-        assert line.tuning[0].data["seed"] == 4 + 1000003
+        condition = spec.conditions()[2]
+        assert [(run.seed, run.runs) for run in (condition.reported[0], condition.tuning[0])] == [
+            (4, 3),
+            (4 + 1000003, 2),
+        ]
+        assert "seed" not in condition.reported[0].data
+        assert condition.tuning[0].data["seed"] == 4 + 1000003
         assert spec.conditions()[0].tuning[0].data == {"name": "digits"}
 
     def test_a_run_is_named_by_its_content(self, spec, tmp_path):
-        runs = [run for line in spec.conditions() for run in line.reported + line.tuning]
+        runs = [run for condition in spec.conditions() for run in condition.reported + condition.tuning]
         assert len({run.key for run in runs}) == len(runs) == 18
-        again = [run for line in parse_spec(TOML.encode()).conditions() for run in line.reported + line.tuning]
+        again = [
+            run for condition in parse_spec(TOML.encode()).conditions() for run in condition.reported + condition.tuning
+        ]
         assert [run.key for run in runs] == [run.key for run in again]
 
     @pytest.mark.parametrize("text", ['data = ["{}"]', 'delays = ["trace:{}"]'])
@@ -98,13 +108,15 @@ class TestSpec:
         for content in ("a,y\n1,2\n3,4\n", "a,y\n1,2\n5,4\n") if "data" in text else ("3\n4\n", "3\n5\n"):
             file.write_text(content)
             toml = 'name = "own"\n' + text.format(file) + ("" if "data" in text else '\ndata = ["digits"]')
-            lines = parse_spec(f'{toml}\n[[learners]]\nname = "banditron"'.encode()).conditions()
-            keys.add(lines[0].reported[0].key)
+            conditions = parse_spec(f'{toml}\n[[learners]]\nname = "banditron"'.encode()).conditions()
+            keys.add(conditions[0].reported[0].key)
         assert len(keys) == 2
 
     def test_fewer_data_sets_and_rounds(self, spec):
-        assert {line.data for line in spec.only(["synsep"]).conditions()} == {"synsep"}
-        assert {run.rounds for line in spec.scaled(0.1).conditions() for run in line.reported + line.tuning} == {60}
+        assert {condition.data for condition in spec.only(["synsep"]).conditions()} == {"synsep"}
+        assert {
+            run.rounds for condition in spec.scaled(0.1).conditions() for run in condition.reported + condition.tuning
+        } == {60}
 
     @pytest.mark.parametrize(
         ("old", "new", "message"),
@@ -113,13 +125,39 @@ class TestSpec:
             ("seed = 4", "seed = -4", "seed must be an integer of at least 0, got -4"),
             ("seed = 4", "seed = ", "must be an experiment in TOML: Invalid value"),
             ("runs = 3", 'runs = "three"', "Expected `int`, got `str`"),
+            ("runs = 3", "runs = 100_001", "runs must be at most 100,000, got 100001"),
             ("runs = 3", "runs = 0", "runs must be an integer of at least 1, got 0"),
-            ('"digits"', '"no.csv"', "no.csv is neither a named data set nor a file: No such file"),
+            ('"digits"', '"no.csv"', "'no.csv' is neither a named data set nor a file: No such file"),
             ('"digits"', '"synsep"', "data must be at least one, and no two of the same name or title"),
-            ('"digits"', "{scale = 1}", "a data set must be a name or a table with a name"),
+            ('"digits"', "{scale = 1}", "a data set must be a name or a table with a name that is text"),
             ('name = "delaytron"', 'name = "deltron"', "learner must be one of "),
             ('name = "delaytron"', "", "a learner must be a table with a name"),
             ("gamma = [0.05, 0.2]", "gamma = []", "gamma must have at least one value"),
+            ("gamma = [0.05, 0.2]", "gamma = {a = 1}", "gamma of delaytron must be a number, .*; got a table"),
+            ("gamma = [0.05, 0.2]", "gamma = [[[1]]]", "gamma of delaytron must be a number, .*; got a list"),
+            ("gamma = [0.05, 0.2]", "gamma = 1979-05-27", "gamma of delaytron must be a number, .*; got a date"),
+            (
+                "gamma = [0.05, 0.2]",
+                f"gamma = {[i / 200 for i in range(1, 200)]}\neta = {[*range(1, 200)]}",
+                "delaytron must have at most 10,000 settings, got 39,601",
+            ),
+            (
+                "gamma = 0.1",
+                f"gamma = 0.1\n{'.'.join('a' * 5000)} = 1",
+                "a of adaptive, instant must be .*; got a table",
+            ),
+            ('"digits"', r'"a\u0000b"', r"'a\\x00b' is neither a named data set nor a file: embedded null byte"),
+            ("delays = [30]", "delays = [true]", "delays of .* must be integers or text, got True"),
+            ("delays = [30]", "delays = [[30]]", "delays of .* must be integers or text, got a list"),
+            ('title = "adaptive, instant"', "title = {a = 1}", "title of .* must be text, got a table"),
+            ("n_samples = 500", "n_samples = {a = 1}", "n_samples of synsep must be .*; got a table"),
+            ('name = "delaytron"', 'name = ["delaytron"]', "a learner must be a table with a name that is text"),
+            ("rounds = 600", f"rounds = {2**63 - 1}", "rounds must be at most 4,294,967,294, got 9223372036854775807"),
+            ("rounds = 600", f"rounds = {'9' * 99}", "rounds must be at most 4,294,967,294, got far more"),
+            ("rounds = 600", f"rounds = {'9' * 9999}", "must be an experiment in TOML: Exceeds the limit"),
+            ("seed = 4", f"seed = {2**63 - 1}", "seed must be at most 4,611,686,018,427,387,904, got"),
+            ("seed = 4", f"checkpoints = {2**63 - 1}", "checkpoints must be at most 10,000, got"),
+            ("seed = 4", f"checkpoints = {'[' * 9999}{']' * 9999}", "lists or tables are nested too deeply"),
             ("gamma = [0.05, 0.2]", "gama = 1", "delaytron takes gamma, eta, "),
             ('title = "adaptive, instant"', 'title = "delaytron"', "no two of the same name or title"),
             (
@@ -152,35 +190,35 @@ class TestSpec:
 class TestBuiltIn:
     def test_the_paper_is_played_at_the_scale_of_its_authors(self):
         spec, content = built_in("paper")
-        lines = spec.conditions()
+        conditions = spec.conditions()
         assert parse_spec(content) == spec
-        assert {(line.data, line.delay) for line in lines} == {
+        assert {(condition.data, condition.delay) for condition in conditions} == {
             (data, delay) for data in PAPER_DATA for delay in PAPER_DELAYS
         }
-        assert {run.rounds for line in lines for run in line.reported + line.tuning} == {10**6}
-        ours = [line for line in lines if line.title in ("delaytron", "adaptive_delaytron")]
-        assert all(line.all_reported for line in ours)
-        assert sum(run.n_rounds for line in ours for run in line.reported) == 14_400_000_000
-        assert [run.parameters["gamma"] for run in lines[0].reported] == [2.0**-k for k in range(10, 1, -1)]
+        assert {run.rounds for condition in conditions for run in condition.reported + condition.tuning} == {10**6}
+        ours = [condition for condition in conditions if condition.title in ("delaytron", "adaptive_delaytron")]
+        assert all(condition.all_reported for condition in ours)
+        assert sum(run.n_rounds for condition in ours for run in condition.reported) == 14_400_000_000
+        assert [run.parameters["gamma"] for run in conditions[0].reported] == [2.0**-k for k in range(10, 1, -1)]
 
     def test_every_learner_plays_at_every_delay_and_nobody_tries_more_than_nine_settings(self):
-        lines = built_in("paper")[0].conditions()
-        played = {(line.reported[0].learner, line.data, line.delay) for line in lines}
+        conditions = built_in("paper")[0].conditions()
+        played = {(condition.reported[0].learner, condition.data, condition.delay) for condition in conditions}
         assert len(played) == len(LEARNERS) * 8 * 5
-        assert max(len(line.reported) for line in lines) == 9
-        assert all(line.tuning for line in lines if len(line.reported) > 1)
+        assert max(len(condition.reported) for condition in conditions) == 9
+        assert all(condition.tuning for condition in conditions if len(condition.reported) > 1)
 
     def test_the_quick_one_needs_no_download(self):
-        assert {CARDS[line.data].origin for line in built_in("quick")[0].conditions()} == {"made"}
+        assert {CARDS[condition.data].origin for condition in built_in("quick")[0].conditions()} == {"made"}
 
 
 class TestResults:
     def test_they_are_those_of_the_simulator(self, spec, tmp_path):
         play(spec, tmp_path)
-        line = spec.conditions()[3]
+        condition = spec.conditions()[3]
         data = dt.datasets.load("synsep", n_samples=500, scale="unit")
         expected = dt.simulate("delaytron", data, delay="fixed:30", rounds=600, runs=3, seed=4, gamma=[0.05, 0.2])
-        kept = [Store(tmp_path).read(run) for run in line.reported]
+        kept = [Store(tmp_path).read(run) for run in condition.reported]
         assert np.array_equal(np.concatenate([result.mistakes for result in kept]), expected.mistakes)
         assert np.array_equal(kept[0].rounds, expected.rounds)
 
@@ -196,7 +234,7 @@ class TestResults:
 
     def test_only_the_chosen_setting_is_reported_where_that_is_asked(self, spec, tmp_path):
         chosen = parse_spec(TOML.replace("gamma = [0.05, 0.2]", 'gamma = [0.05, 0.2]\nreport = "chosen"').encode())
-        before = sum(missing_rounds(line, Store(tmp_path)) for line in chosen.conditions())
+        before = sum(missing_rounds(condition, Store(tmp_path)) for condition in chosen.conditions())
         assert play(chosen, tmp_path / "chosen") == before == 600 * (6 * 3 + 8 * 2)
         play(spec, tmp_path / "all")
         assert contents(tmp_path / "chosen").items() < contents(tmp_path / "all").items()
@@ -225,14 +263,18 @@ class TestResults:
     def test_what_it_took_is_noted_and_a_line_cut_short_is_not_read(self, spec, tmp_path):
         play(spec, tmp_path)
         store = Store(tmp_path)
-        noted = [key for spent in store.spent() for key in spent.runs]
+        noted = [key for timing in store.timings() for key in timing.runs]
         assert sorted(noted) == sorted(path.stem for path in (tmp_path / "runs").iterdir())
-        assert all(spent.seconds > 0 and spent.memory > 2**20 for spent in store.spent())
-        before = store.spent()
+        assert all(timing.seconds > 0 and timing.memory > 2**20 for timing in store.timings())
+        before = store.timings()
+        assert len(store.log.read_text().splitlines()) == len(before)  # no blank lines
+        assert store.log.read_bytes().endswith(b"\n")
         with store.log.open("ab") as file:
-            file.write(b'\n{"runs":["a')
+            file.write(b'{"runs":["a')
         store.note(before[0])
-        assert store.spent() == [*before, before[0]]
+        store.note(before[1])
+        assert store.timings() == [*before, *before[:2]]
+        assert len(store.log.read_text().splitlines()) == len(before) + 3
 
     def test_few_non_zeros_are_played_as_csr(self):
         X = np.eye(9)[:, :8]
@@ -258,26 +300,40 @@ class TestResults:
         assert play(spec, tmp_path) == 600 * 3
         assert contents(tmp_path) == before
 
-    def test_a_file_that_is_broken_or_another_is_refused(self, spec, tmp_path):
-        play(spec, tmp_path)
-        one, other = spec.conditions()[0].reported
-        path = tmp_path / "runs" / f"{one.key}.parquet"
-        path.write_bytes((tmp_path / "runs" / f"{other.key}.parquet").read_bytes())
-        with pytest.raises(dt.InvalidInput, match="holds another run than its name says; delete it"):
-            Store(tmp_path).read(one)
-        path.write_bytes(b"PAR1")
-        with pytest.raises(dt.InvalidInput, match=r"cannot be read: .*; delete it and play again"):
-            Store(tmp_path).read(one)
 
-
-def children(word):
-    """Return the processes that this one started and that are called so."""
+def children(word, parent=None):
+    """Return the processes that one, by default this one, started and that are called so."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
-            own = f"PPid:\t{os.getpid()}\n" in (folder / "status").read_text()
+            own = f"PPid:\t{parent or os.getpid()}\n" in (folder / "status").read_text()
             found += [int(folder.name)] if own and word in (folder / "cmdline").read_text() else []
     return found
+
+
+def eventually(find):
+    """Return what is found as soon as it is there."""
+    deadline = time.monotonic() + 120
+    while not (found := find()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+def is_alive(process):
+    with suppress(OSError):
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    return False
+
+
+def playing(parent):
+    """Return the workers of a process that ignore Ctrl-C already: they have a task."""
+    ignoring = 1 << (signal.SIGINT - 1)
+    return [
+        worker
+        for worker in children("LokyProcess", parent)
+        if int(re.search(r"SigIgn:\t(\w+)", Path(f"/proc/{worker}/status").read_text())[1], 16) & ignoring
+    ]
 
 
 LONG = TOML.replace("rounds = 600", "rounds = 400_000").replace("tuning_runs = 2", "tuning_runs = 0")
@@ -324,6 +380,22 @@ class TestEndings:
         killer.join()
         assert killed
         assert contents(tmp_path) == undisturbed
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+    @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130), ("SIGKILL", -9)])
+    def test_no_process_is_left_when_the_command_is_ended(self, tmp_path, name, code):
+        (tmp_path / "spec.toml").write_text(LONG.replace("400_000", "40_000_000"))
+        command = [sys.executable, "-m", "delaytron", "experiment", "spec.toml", "--output", "out"]
+        process = subprocess.Popen(
+            [*command, "--backend", "processes", "--workers", "2"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        )
+        workers = eventually(lambda: len(found := playing(process.pid)) == 2 and found)
+        process.send_signal(getattr(signal, name))
+        message = process.communicate(timeout=60)[1]
+        assert process.returncode == code
+        assert ("what was played is kept in out" in message) == (name != "SIGKILL")
+        assert "Traceback" not in message
+        assert eventually(lambda: not any(is_alive(worker) for worker in workers))
 
 
 @pytest.mark.parametrize("backend", ["threads", "processes"])
@@ -372,17 +444,22 @@ class TestCommand:
         monkeypatch.chdir(tmp_path)
         flags = ["--quick", "--only", "digits", "--scale", "0.005", "--json"]
         rows = json.loads(CliRunner().invoke(cli.app, ["reproduce", *flags]).stdout)
-        assert {(row["data"], row["rounds"], row["runs"]) for row in rows} == {("digits", 500, 5)}
+        assert {(row["dataset"], row["rounds"], row["runs"]) for row in rows} == {("digits", 500, 5)}
         kept = list((tmp_path / "results" / "paper" / "runs").iterdir())
         assert len(kept) == 2 * 4 * len(rows)  # tuned and reported, four gammas
+        measured = list((tmp_path / "results" / "paper" / "theory").iterdir())
+        assert len(measured) == 4  # delays
+        again = CliRunner().invoke(cli.app, ["reproduce", *flags])
+        assert json.loads(again.stdout) == rows
 
     def test_only_and_scale(self, tmp_path):
         rows = json.loads(self.run(tmp_path, "--only", "synsep", "--scale", "0.5", "--json").stdout)
-        assert {(row["data"], row["rounds"]) for row in rows} == {("synsep", 300)}
+        assert {(row["dataset"], row["rounds"]) for row in rows} == {("synsep", 300)}
 
     @pytest.mark.parametrize(
         ("flags", "message"),
         [
+            (["--scale", "nan"], "scale must be in (0, 1], got nan"),
             (["--only", "usps"], "a data set of the experiment must be one of digits, synsep; got 'usps'"),
             (["--scale", "0"], "scale must be in (0, 1], got 0.0"),
             (["--backend", "fog"], "backend must be one of threads, processes, dask, ray; got 'fog'"),
@@ -399,3 +476,46 @@ def test_all_learners_can_be_played(tmp_path):
     text = 'name = "all"\ndata = ["digits"]\nrounds = 50\nruns = 1\ndelays = [3]\n'
     text += "".join(f'[[learners]]\nname = "{name}"\n' for name in LEARNERS)
     assert play(parse_spec(text.encode()), tmp_path) == 50 * len(LEARNERS)
+
+
+class TestBeforeAnythingIsPlayed:
+    TEXT = 'name = "x"\ndata = ["digits", "cifar10"]\nrounds = 50\nruns = 1\ndelays = [1]\n[[learners]]\nname = "pab"'
+
+    def test_a_data_set_that_is_nowhere_is_named(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        with pytest.raises(dt.InvalidInput, match=r"vgg16_features\.npz is not on this machine; make it by"):
+            play(parse_spec(self.TEXT.encode()), tmp_path / "out")
+        assert not list((tmp_path / "out").rglob("*.parquet"))
+
+    def test_one_that_is_there_is_not_read(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
+        (tmp_path / "cifar10").mkdir()
+        (tmp_path / "cifar10" / "vgg16_features.npz").write_bytes(b"")
+        monkeypatch.setattr("delaytron.experiments.obtain.load", None)
+        runs = [condition.reported[0] for condition in parse_spec(self.TEXT.encode()).conditions()]
+        assert obtain_data(runs) is None
+
+    @pytest.mark.parametrize("expiring", [False, True])
+    def test_more_rounds_than_fit_the_memory_are_refused(self, tmp_path, monkeypatch, expiring):
+        own = "\nexpire_after = 9" if expiring else ""
+        spec = parse_spec((self.TEXT.replace(', "cifar10"', "").replace("50", "1_000_000_000") + own).encode())
+        monkeypatch.setattr("delaytron.experiments.memory.installed_memory", lambda: 27 * 10**9)
+        needed = "140.0 GB" if expiring else "28.0 GB"
+        with pytest.raises(dt.InvalidInput, match=f"so many rounds take {needed}, and this machine has 27.0 GB; take"):
+            play(spec, tmp_path)
+
+    def test_memory_is_not_checked_where_it_is_not_known(self, monkeypatch):
+        monkeypatch.delattr(os, "sysconf")
+        assert memory.installed_memory() is None
+        spec = parse_spec(self.TEXT.replace("50", "4_000_000_000").encode()).only(["digits"])
+        assert memory.check_memory(spec.conditions()[0].reported) is None
+
+    def test_a_system_without_the_module_resource_has_no_peak(self, monkeypatch):
+        assert memory.peak_memory() > 2**20
+        monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+        try:
+            assert reload(memory).peak_memory() == 0
+        finally:
+            monkeypatch.undo()
+            reload(memory)

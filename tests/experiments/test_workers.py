@@ -168,7 +168,7 @@ def test_a_worker_that_is_killed_costs_a_retry(backend, user_cluster, undisturbe
     assert capfd.readouterr().out == ""  # there the JSON document goes, and Ray says much about dead workers
     assert killed
     assert found == undisturbed
-    assert {spent.side_by_side for spent in Store(tmp_path).spent()} == {2}
+    assert {timing.side_by_side for timing in Store(tmp_path).timings()} == {2}
 
 
 @both
@@ -177,10 +177,10 @@ def test_a_task_that_kills_every_worker_is_given_up(backend, user_cluster, reque
     if backend == "dask":
         monkeypatch.setattr(request.getfixturevalue("dask_cluster").scheduler, "allowed_failures", 0)
     with (
-        connect(Workers(backend, address=user_cluster[0])) as crew,
+        connect(Workers(backend, address=user_cluster[0])) as pool,
         pytest.raises(dt.InvalidInput, match=r"(Dask|Ray) failed: .*worker.* died .*; what was played is kept"),
     ):
-        list(crew.spread(os._exit, [9]))
+        list(pool.spread(os._exit, [9]))
 
 
 def test_a_connection_to_ray_that_is_there_is_used_and_left(ray_cluster):
@@ -196,9 +196,9 @@ def test_a_local_cluster_is_started_and_stopped(backend, capfd, monkeypatch):
     need(backend)
     mark = secrets.token_hex(16)
     monkeypatch.setenv("DELAYTRON_TEST", mark)
-    with connect(Workers(backend, 2)) as crew:
-        assert crew.side_by_side == 2
-        assert sorted(crew.spread(abs, [-3, 2, -1])) == [(-3, 3), (-1, 1), (2, 2)]
+    with connect(Workers(backend, 2)) as pool:
+        assert pool.side_by_side == 2
+        assert sorted(pool.spread(abs, [-3, 2, -1])) == [(-3, 3), (-1, 1), (2, 2)]
         assert len(marked(mark)) >= 2
     assert eventually(lambda: not marked(mark))
     assert capfd.readouterr().out == ""
@@ -206,20 +206,20 @@ def test_a_local_cluster_is_started_and_stopped(backend, capfd, monkeypatch):
 
 class TestTasks:
     @pytest.fixture
-    def crew(self, dask_cluster):
-        with connect(Workers("dask", 1, dask_cluster.scheduler_address)) as crew:
-            yield crew
+    def pool(self, dask_cluster):
+        with connect(Workers("dask", 1, dask_cluster.scheduler_address)) as pool:
+            yield pool
 
-    def test_all_are_done_at_most_so_many_at_a_time(self, crew):
-        assert crew.side_by_side == 1
-        assert sorted(crew.spread(abs, [-3, 2, -1])) == [(-3, 3), (-1, 1), (2, 2)]
+    def test_all_are_done_at_most_so_many_at_a_time(self, pool):
+        assert pool.side_by_side == 1
+        assert sorted(pool.spread(abs, [-3, 2, -1])) == [(-3, 3), (-1, 1), (2, 2)]
 
-    def test_what_they_raise_is_raised_here(self, crew):
+    def test_what_they_raise_is_raised_here(self, pool):
         with pytest.raises(TypeError, match=r"bad operand type for abs\(\): 'str'") as caught:
-            list(crew.spread(abs, [1, "x"]))
+            list(pool.spread(abs, [1, "x"]))
         assert "Traceback" in caught.value.__notes__[0]
 
-    def test_a_worker_must_have_the_same_version(self, crew, dask_cluster):
+    def test_a_worker_must_have_the_same_version(self, pool, dask_cluster):
         from distributed import Client
 
         with Client(dask_cluster.scheduler_address, set_as_default=False) as client:
@@ -227,7 +227,7 @@ class TestTasks:
             client.run(exec, version("0.0.7"))
             try:
                 with pytest.raises(dt.InvalidInput, match=r"a worker has delaytron 0\.0\.7, here it is 0.+; install"):
-                    list(crew.spread(abs, [1]))
+                    list(pool.spread(abs, [1]))
             finally:
                 client.run(exec, version(dt.__version__))
 
@@ -237,23 +237,23 @@ class TestTasks:
     def test_a_file_must_be_the_same_on_a_worker(self, dask_cluster, tmp_path, replaced, by, content):
         file = tmp_path / "own.csv"
         file.write_text(content)
-        lines = parse_spec(TOML.replace(replaced, by.format(file)).encode()).conditions()
+        conditions = parse_spec(TOML.replace(replaced, by.format(file)).encode()).conditions()
         file.write_text(content.replace("4", "5"))
         with pytest.raises(dt.InvalidInput, match=r"own\.csv is not .*, or not the same on a worker"):
-            execute(lines, Store(tmp_path), Workers("dask", address=dask_cluster.scheduler_address))
+            execute(conditions, Store(tmp_path), Workers("dask", address=dask_cluster.scheduler_address))
 
     def test_a_cluster_without_workers_is_not_waited_for(self, monkeypatch):
         need("dask")
         from distributed import LocalCluster
 
-        monkeypatch.setattr(clusters, "LOOK", 0.1)
-        monkeypatch.setattr(clusters, "EMPTY", 0.3)
+        monkeypatch.setattr(clusters, "POLL_INTERVAL", 0.1)
+        monkeypatch.setattr(clusters, "NO_WORKERS_TIMEOUT", 0.3)
         with (
             LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
-            connect(Workers("dask", address=cluster.scheduler_address)) as crew,
+            connect(Workers("dask", address=cluster.scheduler_address)) as pool,
             pytest.raises(dt.InvalidInput, match="Dask failed: no workers for 0 s; what was played is kept, run it"),
         ):
-            list(crew.spread(abs, [1]))
+            list(pool.spread(abs, [1]))
 
 
 class TestAddresses:
@@ -278,7 +278,7 @@ class TestAddresses:
         assert re.fullmatch(expected, result.stderr)
 
     def test_where_something_else_answers(self, monkeypatch):
-        monkeypatch.setattr(clusters, "ANSWER", 0.1)
+        monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", 0.1)
         end = Event()
         with socket.create_server(("127.0.0.1", 0)) as server:
             address = f"127.0.0.1:{server.getsockname()[1]}"

@@ -21,7 +21,7 @@ LIMITS = {  # least and most
 MOST_SETTINGS = 10_000  # of one learner
 
 
-class Entry(NamedTuple):
+class LearnerEntry(NamedTuple):
     """A learner of an experiment with all its settings; without a name, what is shared by all."""
 
     delays: tuple[str, ...]
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
         return self.tuning_runs > 0 and len(self.settings) > 1
 
 
-def read_entry(table: Options, shared: Entry) -> Entry:
+def read_entry(table: Options, shared: LearnerEntry) -> LearnerEntry:
     """Return a learner's table with what is shared where it has nothing of its own; raise if it cannot be played."""
     name = table.get("name")
     if not isinstance(name, str):
@@ -46,7 +46,8 @@ def read_entry(table: Options, shared: Entry) -> Entry:
     title = table.get("title", name)
     if not isinstance(title, str):
         raise InvalidInput(f"title of {name} must be text, got {_kind(title)}")
-    entry = Entry(
+    check_values(title, {key: value for key, value in table.items() if key != "delays"})
+    entry = LearnerEntry(
         delays=_delays(title, table["delays"]) if "delays" in table else shared.delays,
         runs=check_limits("runs", table.get("runs", shared.runs)),
         tuning_runs=check_limits("tuning_runs", table.get("tuning_runs", shared.tuning_runs)),
@@ -75,7 +76,7 @@ def check_values(what: str, options: Options) -> None:
             for part in one if isinstance(one, list) else [one]:
                 if not isinstance(part, bool | int | float | str):
                     raise InvalidInput(
-                        f"{what}: {key} must be a number, text, true or false, or a list of them; got {_kind(part)}"
+                        f"{key} of {what} must be a number, text, true or false, or a list of them; got {_kind(part)}"
                     )
 
 
@@ -91,7 +92,6 @@ def _delays(title: str, delays: Any) -> tuple[str, ...]:
 def _settings(name: str, title: str, parameters: Options) -> list[Options]:
     """Return every combination of the parameters; raise if the learner cannot have one of them."""
     cls: Any = learner_class(name)
-    check_values(title, parameters)
     count = prod(len(value) for value in parameters.values() if isinstance(value, list) and value)
     if count > MOST_SETTINGS:
         raise InvalidInput(f"{title} must have at most {MOST_SETTINGS:,} settings, got {count:,}")

@@ -42,10 +42,13 @@ class Folder(Generic[S, V]):
         self._warn = warn
         self._values: dict[str, V] = {}
         self._remembered = 0
+        self._checked: set[str] = set()
         self._damaged: set[str] = set()
 
     def has(self, spec: S) -> bool:
         """Whether there is an undamaged file; a damaged one counts as none, and is warned of."""
+        if spec.key in self._checked:
+            return True
         try:
             self._read(spec)
         except FileNotFoundError:
@@ -65,11 +68,11 @@ class Folder(Generic[S, V]):
             raise InvalidInput(f"{self.file(spec)} is damaged: {problem}; the same command plays it again") from None
 
     def write(self, spec: S, content: bytes) -> None:
-        """Put a file in its place."""
+        """Put a file in its place, if it can be read again."""
+        value = self._decode(spec, content)
         self.path.mkdir(parents=True, exist_ok=True)
         replace_file(self.file(spec), content)
-        self._values.pop(spec.key, None)
-        self._damaged.discard(spec.key)
+        self._remember(spec, value, len(content))
 
     def file(self, spec: S) -> Path:
         """Return the path of a file."""
@@ -80,10 +83,14 @@ class Folder(Generic[S, V]):
             return self._values[spec.key]
         content = self.file(spec).read_bytes()
         value = self._decode(spec, content)
-        self._remembered += len(content)
+        self._remember(spec, value, len(content))
+        return value
+
+    def _remember(self, spec: S, value: V, size: int) -> None:
+        self._checked.add(spec.key)
+        self._remembered += size
         if self._remembered <= MOST_REMEMBERED:
             self._values[spec.key] = value
-        return value
 
     def _warn_once(self, spec: S, problem: InvalidInput) -> None:
         if spec.key not in self._damaged:

@@ -26,10 +26,13 @@ WITH_DIGEST = re.compile(rb"sha256:[0-9a-f]{64}")
 
 def encode_run(run: RunSpec, mistakes: Ints) -> bytes:
     """Return the content of the file that keeps the (runs, checkpoints, 2) mistakes of a run."""
-    from pyarrow.parquet import write_table  # noqa: PLC0415 - slow to import
+    from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
 
+    table = _table(run, mistakes)
     file = BytesIO()
-    write_table(_table(run, mistakes), file, compression="zstd", store_schema=False)  # which would hold NO_DIGEST again
+    with ParquetWriter(file, table.schema, compression="zstd", store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({CONTENT: run.content, DIGEST: NO_DIGEST})
     before, _, after = file.getvalue().rpartition(NO_DIGEST)
     return before + _digest(before, after) + after
 
@@ -65,7 +68,7 @@ def _table(run: RunSpec, mistakes: Ints) -> "pa.Table":
         "mistakes": mistakes[:, :, 0].ravel(),
         "greedy_mistakes": mistakes[:, :, 1].ravel(),
     }
-    return pa.table(columns, metadata={CONTENT: run.content, DIGEST: NO_DIGEST})
+    return pa.table(columns)
 
 
 def _digest(before: bytes, after: bytes) -> bytes:

@@ -115,5 +115,6 @@ def file_digest(path: Path) -> str:
     try:
         with path.expanduser().open("rb") as file:
             return digest_of(file, "sha256").hexdigest()
-    except OSError as problem:
-        raise InvalidInput(f"{path} is neither a named data set nor a file: {problem.strerror}") from None
+    except (OSError, ValueError) as problem:  # a name may hold what no file's name can
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise InvalidInput(f"{str(path)!r} is neither a named data set nor a file: {reason}") from None

@@ -11,7 +11,7 @@ from delaytron.comparison.tuning import TUNING_SEED_OFFSET
 from delaytron.datasets import DATASETS, is_drawn
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
-from delaytron.experiments.entries import Entry, check_limits, check_values, read_entry
+from delaytron.experiments.entries import LearnerEntry, check_limits, check_values, read_entry
 from delaytron.experiments.runs import Condition, Options, RunSpec, delays_digest, file_digest
 from delaytron.simulation.scenarios import CHECKPOINTS
 
@@ -59,9 +59,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             self._condition(data, entry, delay) for entry in entries for data in data_sets for delay in entry.delays
         ]
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[LearnerEntry]:
         """Return the learners, each with what is its own or that of all."""
-        shared = Entry(
+        shared = LearnerEntry(
             delays=tuple(map(str, self.delays)), runs=self.runs, tuning_runs=self.tuning_runs, report=self.report
         )
         entries = [read_entry(table, shared) for table in self.learners]
@@ -72,7 +72,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             check_distinct(f"delays of {title}", delays, "name or title")
         return entries
 
-    def _condition(self, data: Options, entry: Entry, delay: str) -> Condition:
+    def _condition(self, data: Options, entry: LearnerEntry, delay: str) -> Condition:
         seed = self.seed + TUNING_SEED_OFFSET
         pattern = RunSpec(
             data=data,
@@ -162,7 +162,7 @@ def _options(data: str | Options) -> Options:
     """Return how a data set is loaded; a file is known by its content, too."""
     name = _name(data)
     options = {"name": name} if isinstance(data, str) else dict(data)
-    check_values(f"options of {name}", options)
+    check_values(name, options)
     return options if name in DATASETS else options | {"sha256": file_digest(Path(name))}
 
 

@@ -108,7 +108,8 @@ def _spread_on_processes(n_processes: int, work: Work, tasks: Iterable[Any]) -> 
 
 def _numbered(parent: int, work: Work, number: int, task: Any) -> tuple[int, Any]:
     """Do one task; it comes back with its number, as tasks end in any order."""
-    _live_with(parent)
+    if os.getpid() != parent:  # joblib starts no process for one at a time
+        _live_with(parent)
     return number, work(task)
 
 

@@ -1,6 +1,7 @@
 """What an experiment leaves behind: the same numbers as page, Markdown, CSV and pictures."""
 
 import csv
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from delaytron.experiments.report.tables import times_section
 from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store, Timing
+from delaytron.experiments.theory import theory_specs
 from delaytron.simulation.results import mean_of
 
 TOML = """
@@ -71,18 +73,66 @@ def test_facts_count_what_was_played(left):
     kept = 4 * 2 * 2 + 4 * 3 + 1 * 3 + 2 * 3  # tuning; delaytron, all of it; banditron; the chosen pab
     assert report.facts["rounds in all"] == f"7.40k ({200 * kept:,})"
     assert report.facts["runs"] == "3 of 200 rounds, seed 0, settings chosen by 2 others"
-    assert report.facts["peak memory of a process"] == f"{max(spent.memory for spent in store.spent()) / 1e9:.2f} GB"
+    assert (
+        report.facts["peak memory of a process"] == f"{max(timing.memory for timing in store.timings()) / 1e9:.2f} GB"
+    )
 
 
 def test_times_are_those_that_were_noted(left, tmp_path):
     _, found, _, _ = left
-    lines, store = [outcome.condition for outcome in found], Store(tmp_path)
-    assert times_section(lines, store) is None
-    one, other = lines[0].reported[0].key, lines[3].tuning[0].key
+    conditions = [outcome.condition for outcome in found]
+    store = Store(tmp_path)
+    assert times_section(conditions, store) is None
+    one = conditions[0].reported[0].key
+    other = conditions[3].tuning[0].key
     store.note(Timing((one, other), 120.0, 1, 10))  # a minute each
     store.note(Timing((other,), 360.0, 2, 10))  # of two at a time
     store.note(Timing(("another experiment's",), 60.0, 1, 10))
-    section = times_section(lines, store)
+    section = times_section(conditions, store)
     assert section.table.columns == ("learner", "digits", "all")
     assert section.table.rows == (("delaytron", 1.0, 1.0), ("banditron", 0.0, 0.0), ("pab", 4.0, 4.0))
     assert "5.0 in all" in section.text
+
+
+def redrawn(folder, spec, found, store, monkeypatch):
+    """Return the names of the figures that are drawn when the report is written again."""
+    drawn = []
+
+    def draw(_, path):
+        drawn.append(path.name)
+        path.write_text("<svg></svg>")
+
+    monkeypatch.setattr(figures, "save_figure", draw)
+    write_report(spec, found, store, folder)
+    return sorted(drawn)
+
+
+def test_figures_are_drawn_again_only_where_something_is_new(left, tmp_path, monkeypatch):
+    _, found, report, store = left
+    spec = parse_spec(TOML.encode())
+    names = sorted(f"{chart.name}{ending}" for chart in report.charts for ending in figures.ENDINGS)
+    again = partial(redrawn, tmp_path, spec, store=store, monkeypatch=monkeypatch)
+    assert again(found) == names
+    assert again(found) == []
+    (tmp_path / "figures" / names[0]).write_text("<svg>")
+    assert again(found) == names
+    (tmp_path / "figures" / names[1]).unlink()
+    assert again(found) == names
+    assert again(found[:-1]) != []
+    assert again(found) == names
+    monkeypatch.setattr("delaytron.experiments.report.redraw.version", lambda _: "99")
+    assert again(found) == names
+
+
+def test_the_report_reads_files_and_plays_nothing(left, tmp_path, monkeypatch):
+    _, found, _, store = left
+    spec = parse_spec(TOML.encode())
+    theory = theory_specs(["digits"], [1, 3], rounds=100)
+    execute([], store, theory=theory)
+    monkeypatch.setattr(figures, "save_figure", lambda _, path: path.write_text("<svg></svg>"))
+    for name in ("delaytron.theory.study.simulate_settings", "delaytron.experiments.execute.simulate_settings"):
+        monkeypatch.setattr(name, None)
+    section = write_report(spec, found, Store(store.folder), tmp_path, theory).sections[-1]
+    assert section.title == "Theory"
+    assert [row[:3] for row in section.table.rows[:2]] == [("digits", "1", "Theorem 1"), ("digits", "1", "Theorem 3")]
+    assert len(section.table.rows) == 12
