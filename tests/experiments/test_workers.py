@@ -223,7 +223,7 @@ class TestTasks:
         from distributed import Client
 
         with Client(dask_cluster.scheduler_address, set_as_default=False) as client:
-            version = "import delaytron; delaytron.__version__ = {!r}".format
+            version = "from delaytron.experiments import clusters; clusters.__version__ = {!r}".format
             client.run(exec, version("0.0.7"))
             try:
                 with pytest.raises(dt.InvalidInput, match=r"a worker has delaytron 0\.0\.7, here it is 0.+; install"):
