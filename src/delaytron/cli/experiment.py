@@ -111,7 +111,8 @@ def _workers(backend: str, number: int | None, address: str | None) -> "Players"
 def _play(
     spec: "Spec", content: bytes, output: Path, workers: "Players", json: bool, with_theory: bool = False
 ) -> None:
-    from delaytron.experiments.report import write_report  # noqa: PLC0415 - other commands need none of it
+    from delaytron.experiments.facts import write_facts  # noqa: PLC0415 - other commands need none of it
+    from delaytron.experiments.report import write_report  # noqa: PLC0415
     from delaytron.experiments.selection import outcomes  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
     from delaytron.experiments.theory import theory_specs  # noqa: PLC0415
@@ -122,6 +123,7 @@ def _play(
     store = Store(output, warn=_warn)
     replace_file(output / "spec.toml", content)
     _play_missing(conditions, theory, store, workers)
+    write_facts(conditions, output)
     found = outcomes(conditions, store)
     with busy("writing the report"):
         report = write_report(spec, found, store, output, theory)
