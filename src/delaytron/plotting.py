@@ -26,7 +26,7 @@ class LineStyle(TypedDict, total=False):
     marker: str
     markerfacecolor: str
     markersize: float
-    linestyle: str
+    linestyle: str | tuple[int, tuple[int, int]]
     linewidth: float
     label: str
 

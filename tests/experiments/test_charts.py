@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from delaytron.experiments.execute import execute
+from delaytron.experiments.facts import DataFacts
 from delaytron.experiments.report import figures
-from delaytron.experiments.report.charts import Chart, Panel, Series, charts
+from delaytron.experiments.report.charts import charts
+from delaytron.experiments.report.model import MAJORITY, Chart, Panel, Series
+from delaytron.experiments.report.series import equal_series, with_dashes
 from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store
@@ -56,7 +59,7 @@ def series_of(chart, data, label):
 
 
 def test_learners_that_are_reported_in_full_have_charts_of_their_own(drawn):
-    assert list(drawn) == ["gamma-delaytron", "rounds-delaytron", "rounds-soba", "delay", "learners"]
+    assert list(drawn) == ["learners", "delay", "gamma-delaytron", "rounds-delaytron", "rounds-soba"]
 
 
 def test_errors_stand_against_gamma(played, drawn):
@@ -106,7 +109,7 @@ def test_every_learner_stands_at_each_delay(played, drawn):
 
 @pytest.fixture(scope="module")
 def axes(drawn):
-    """What matplotlib was told to draw."""
+    """What matplotlib is given to draw."""
     return {name: figures._figure(chart).axes for name, chart in drawn.items()}
 
 
@@ -125,7 +128,7 @@ def test_bands_are_drawn_as_charted(drawn, axes):
     for panel, ax in zip(drawn["rounds-delaytron"].panels, axes["rounds-delaytron"], strict=True):
         for series, line, band in zip(panel.series, ax.lines, ax.collections, strict=True):
             assert line.get_xydata().tolist() == np.transpose([series.x, series.y]).tolist()
-            assert line.get_color() == COLOURS[series.look]
+            assert line.get_color() == COLOURS[series.style]
             assert (line.get_linestyle() == "--") is series.dashed
             corners = band.get_paths()[0].vertices[:, 1]
             assert corners.min() == min(series.low)
@@ -159,7 +162,71 @@ def test_what_was_drawn_before_is_gone(drawn, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["delay.png", "delay.svg", "notes.txt"]
 
 
-def test_pictures_are_written_for_print_and_screen(drawn, tmp_path):
+def test_figures_are_written_for_print_and_screen(drawn, tmp_path):
     written = figures.draw_figures([drawn["delay"]], tmp_path / "figures")
     assert [path.name for path in written] == ["delay.png", "delay.svg"]
     assert [Path(path).read_bytes()[:4] for path in written] == [b"\x89PNG", b"<?xm"]
+
+
+def test_a_curve_on_another_is_dashed_and_says_so():
+    lower = Series("low", [1.0, 2.0], [0.5, 0.25], [0.0, 0.0], [1.0, 1.0], 0)
+    upper = lower._replace(label="same", style=1)
+    part = Series("part", [2.0], [0.25], [0.0], [1.0], 2)
+    other = lower._replace(label="other", y=[0.5, 0.26])
+    drawn = with_dashes([lower, upper, part, other])
+    assert [series.dashed for series in drawn] == [False, True, True, False]
+    assert equal_series([Panel("x", drawn)]) == {"same": "low", "part": "low"}
+    assert equal_series([Panel("x", drawn), Panel("y", (lower, upper._replace(y=[0.5, 0.3])))]) == {"part": "low"}
+
+
+def test_banditron_says_that_it_is_delaytron_without_delay(tmp_path):
+    toml = """
+name = "same"
+data = ["digits"]
+delays = [1, 20]
+rounds = 200
+runs = 2
+learners = [{name = "delaytron", gamma = 0.1}, {name = "banditron", gamma = 0.1, delays = [1]}]
+"""
+    conditions = parse_spec(toml.encode()).conditions()
+    store = Store(tmp_path)
+    execute(conditions, store)
+    drawn = {chart.name: chart for chart in charts(outcomes(conditions, store), store)}
+    assert drawn["delay"].same == {"banditron": "delaytron"}
+    assert drawn["rounds-delaytron"].same == {"banditron, delay 1": "delay 1"}
+    legend = figures._figure(drawn["delay"]).legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["delaytron", "banditron (same as delaytron)"]
+
+
+def test_the_most_frequent_class_is_a_line_in_every_panel(played):
+    outcomes_, store = played
+    facts = {"digits": DataFacts(name="digits", rows=9, features=2, classes=3, majority_error=0.875, storage="dense")}
+    for chart in charts(outcomes_, store, facts):
+        assert [(panel.data, panel.majority) for panel in chart.panels] == [("digits", 0.875), ("synsep", None)]
+        figure = figures._figure(chart)
+        lines = [line for line in figure.axes[0].lines if set(line.get_ydata()) == {0.875}]
+        assert [line.get_linestyle() for line in lines] == [":"]
+        assert MAJORITY in [text.get_text() for text in figure.legends[0].get_texts()]
+        low, high = figure.axes[0].get_ylim()
+        assert low < 0.875 < high
+
+
+def test_series_that_share_their_x_are_drawn_side_by_side(axes):
+    for name in ("gamma-delaytron", "delay", "learners"):
+        ax = axes[name][0]
+        places = [bars.lines[0].get_transform().transform((1.0, 0.5))[0] for bars in ax.containers]
+        assert places == sorted(set(places))
+
+
+def test_captions_and_labels_tell_the_runs_that_there_were(played, drawn, tmp_path):
+    assert drawn["learners"].caption == "Final error at each delay: mean and 95 % interval of 3 runs†."
+    toml = TOML.replace('name = "soba"', 'name = "soba"\nruns = 12')
+    conditions = parse_spec(toml.encode()).only(["digits"]).conditions()
+    store = Store(tmp_path)
+    execute(conditions, store)
+    mixed = {chart.name: chart for chart in charts(outcomes(conditions, store), store)}
+    assert mixed["learners"].ticks == ("delaytron (3 runs†)", "soba (12 runs)", "pab (3 runs†)")
+    assert mixed["learners"].caption.endswith("of 3 to 12 runs†.")
+    assert mixed["rounds-soba"].caption.startswith("Mean of 12 runs; ")
+    soba = series_of(mixed["learners"], "digits", "delay 1")
+    assert soba.runs == [3, 12, 3]

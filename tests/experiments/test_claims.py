@@ -1,13 +1,16 @@
-"""Claims and contests: verdicts on made-up results whose truth is known."""
+"""Claims, headlines and who is best: verdicts on synthetic results whose truth is known."""
 
 import numpy as np
 import pytest
 
+from delaytron.experiments.facts import DataFacts
 from delaytron.experiments.report.best import best_against_paper
 from delaytron.experiments.report.claims import claims
+from delaytron.experiments.report.headline import headline, rank, ranking_section, small_print
+from delaytron.experiments.report.model import FEW_RUNS_NOTE, Estimate, shown
 from delaytron.experiments.runs import Condition, RunSpec
 from delaytron.experiments.selection import Outcome
-from delaytron.simulation.results import Mean, Result
+from delaytron.simulation.results import Result
 from delaytron.simulation.scenarios import checkpoints
 
 T = 10**6
@@ -15,21 +18,26 @@ ROUNDS = checkpoints(T)
 DELAYS = ("1", "100", "1000", "5000")
 
 
-def outcome(data, learner, delay, error, title=None, chosen_by=None, spread=0.0):
-    """Return runs whose error so far is a function of the rounds; they differ by `spread`."""
+FACTS = {
+    "digits": DataFacts(name="digits", rows=9, features=2, classes=3, majority_error=0.875, storage="dense"),
+}
+
+
+def outcome(data, learner, delay, error, title=None, chosen_by=None, spread=0.0, runs=2):
+    """Return runs whose error so far is a function of the rounds; every other one is above, by `spread`."""
     run = RunSpec(
         data={"name": data},
         learner=learner,
         parameters={"gamma": 0.1},
         delay=delay,
         rounds=T,
-        runs=2,
+        runs=runs,
         seed=0,
         sampling="replacement",
     )
-    rates = np.array([error(ROUNDS) * (1 - spread), error(ROUNDS) * (1 + spread)])
+    rates = np.array([error(ROUNDS) * (1 + (-1) ** (number + 1) * spread) for number in range(runs)])
     mistakes = np.repeat((rates * ROUNDS)[:, :, None], 2, axis=2)
-    result = Result(learner, data, delay, ROUNDS, [run.parameters] * 2, np.arange(2), mistakes)
+    result = Result(learner, data, delay, ROUNDS, [run.parameters] * runs, np.arange(runs), mistakes)
     line = Condition(data, title or learner, delay, (run,), ())
     return Outcome(line, run, result, float(error(T)) if chosen_by is None else chosen_by)
 
@@ -126,7 +134,7 @@ def test_an_adaptive_learner_that_is_worse_is_named():
     assert ratio == pytest.approx(10)
 
 
-class TestContest:
+class TestBestAgainstPaper:
     def test_the_tuning_chooses_the_learners_and_the_reports_decide(self):
         found = [
             outcome("digits", "delaytron", "1", fall(0, floor=0.2), chosen_by=0.3),
@@ -139,7 +147,8 @@ class TestContest:
         section = best_against_paper(found)
         data, theirs, error, ours, other, ratio, lower = section.table.rows[0]
         assert (data, theirs, ours, lower) == ("digits", "soba gamma=0.1", "pab gamma=0.1", "with delay")
-        assert (error, other) == (Mean(pytest.approx(0.3), pytest.approx(0)), Mean(pytest.approx(0.1), 0))
+        assert error == Estimate(pytest.approx(0.3), pytest.approx(0), 2)
+        assert other == Estimate(pytest.approx(0.1), 0, 2)
         assert ratio == pytest.approx(1 / 3)
         assert "lower error on 1 of 1 data sets, the best of the paper's, without delay, on 0; on 0 " in section.text
         assert "chosen on the reported runs" in section.text  # there are no others here
@@ -161,3 +170,88 @@ class TestContest:
     def test_without_delays_there_is_none(self):
         assert best_against_paper([outcome("usps", "soba", "1", fall(10))]) is None
         assert best_against_paper([outcome("usps", "pab", "5000", fall(10))]) is None
+
+
+class TestErrorsOfClaims:
+    def final_errors(self, outcomes, facts=None):
+        return next(claim for claim in claims(outcomes, facts) if claim.key == "b")
+
+    def test_final_errors_have_intervals_and_the_most_frequent_class_beside_them(self):
+        table = self.final_errors(experiment(lambda _: 10), FACTS).table
+        assert table.columns[-2:] == ("soba, delay 1", "most frequent class")
+        assert [row[-1] for row in table.rows] == [0.875, None] * 2
+        assert all(isinstance(cell, Estimate) for row in table.rows for cell in row[2:-1])
+
+    def test_the_number_of_runs_is_told_where_it_differs(self):
+        outcomes = experiment(lambda _: 10, data=("digits",))
+        same = [shown(cell) for cell in self.final_errors(outcomes).table.rows[0]]
+        assert not any("runs" in cell for cell in same)
+        other = outcome("digits", "adaptive_delaytron", "1", fall(10), title="adaptive_delaytron, instant", runs=20)
+        rows = self.final_errors([*outcomes, other]).table.rows
+        assert shown(rows[0][2]).endswith("† (2 runs)")
+        assert shown(rows[-1][2]) == "0.0032 ± 0.0000 (20 runs)"
+
+    def test_few_runs_are_footnoted(self):
+        assert FEW_RUNS_NOTE in self.final_errors(experiment(lambda _: 10)).reason
+        many = [outcome("digits", name, d, fall(10), runs=10) for name in ("banditron", "delaytron") for d in "12"]
+        assert FEW_RUNS_NOTE not in self.final_errors(many).reason
+
+
+class TestHeadline:
+    def late(self, data, learner, error, **options):
+        return outcome(data, learner, "5000", fall(0, floor=error), **options)
+
+    def test_others_are_held_against_the_papers_best_at_the_largest_delay(self):
+        outcomes = [
+            outcome("digits", "soba", "1", fall(0, floor=0.01)),  # another delay
+            self.late("digits", "soba", 0.3, runs=20),
+            self.late("digits", "delaytron", 0.4, runs=20),
+            self.late("digits", "pab", 0.1, runs=4),
+        ]
+        ranking = rank(outcomes, paper=True)
+        assert headline(ranking, FACTS) == (
+            "With delays of up to 5,000 rounds, pab makes clearly fewer errors than soba, the best of the paper's "
+            "learners, on digits: on digits the error of pab is 0.1000 ± 0.0000† (4 runs), that of soba 0.3000 ± "
+            "0.0000 (20 runs), and that of always playing the most frequent class 0.875."
+        )
+        assert ranking_section(ranking, FACTS).table.rows[0][-2:] == ("pab", 0.875)
+
+    def test_nothing_is_claimed_within_the_intervals(self):
+        outcomes = [self.late(d, "soba", 0.1, spread=0.5) for d in ("digits", "usps")]
+        outcomes += [self.late(d, "pab", 0.08) for d in ("digits", "usps")]
+        ranking = rank(outcomes, paper=True)
+        sentence = headline(ranking, {})
+        assert "pab and soba, the best of the paper's learners, are too close to call on all 2 data sets" in sentence
+        assert "clearly" not in sentence
+        assert {row[-1] for row in ranking_section(ranking, {}).table.rows} == {"neither"}
+
+    def test_a_single_run_proves_nothing(self):
+        outcomes = [self.late("digits", "soba", 0.9, runs=1), self.late("digits", "pab", 0.1, runs=1)]
+        assert "too close to call" in headline(rank(outcomes), {})
+
+    def test_where_the_papers_are_better_it_says_so(self):
+        outcomes = [self.late("digits", "soba", 0.1), self.late("digits", "pab", 0.3)]
+        outcomes += [self.late("usps", "delaytron", 0.1), self.late("usps", "pab", 0.3)]
+        outcomes += [self.late("ecoli", "delaytron", 0.3), self.late("ecoli", "pab", 0.1)]
+        sentence = headline(rank(outcomes, paper=True), {})
+        assert "the best of the paper's learners makes clearly fewer errors than pab on 2 of 3 data sets" in sentence
+        assert "(more on 1)" in sentence
+
+    def test_in_an_experiment_of_ones_own_the_best_is_held_against_the_next(self):
+        outcomes = [self.late("digits", "pab", 0.1), self.late("digits", "gap", 0.2), self.late("digits", "soba", 0.9)]
+        assert "pab makes clearly fewer errors than gap, the next best learner, on digits" in headline(
+            rank(outcomes), {}
+        )
+
+    def test_learners_with_other_feedback_take_no_part_and_are_named(self):
+        outcomes = [self.late("digits", "perceptron", 0.01), self.late("digits", "pab", 0.1, runs=20)]
+        sentence = headline(rank(outcomes), {})
+        assert sentence == (
+            "With delays of up to 5,000 rounds, on digits the error of pab is 0.1000 ± 0.0000 (20 runs)."
+        )
+        notes = small_print(sentence, outcomes)
+        assert notes[0].startswith("Not compared: perceptron (is told the true label")
+        assert notes[1] == FEW_RUNS_NOTE
+
+    def test_no_outcome_has_no_headline(self):
+        assert headline(rank([]), {}) == ""

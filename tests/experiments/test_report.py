@@ -8,9 +8,22 @@ from shutil import which
 
 import pytest
 
-from delaytron.experiments.report.charts import Chart, Panel, Series
 from delaytron.experiments.report.html import write_page
-from delaytron.experiments.report.model import Claim, Report, Section, Table, shown
+from delaytron.experiments.report.markdown import as_markdown
+from delaytron.experiments.report.model import (
+    FEW_RUNS_NOTE,
+    MAJORITY,
+    Chart,
+    Claim,
+    Estimate,
+    Panel,
+    Report,
+    Section,
+    Series,
+    Table,
+    shown,
+    with_runs,
+)
 from delaytron.plotting import COLOURS
 from delaytron.simulation.results import Mean
 
@@ -18,11 +31,11 @@ pytestmark = pytest.mark.xdist_group("report")  # one browser for all
 
 NAN = float("nan")
 HOSTILE = '</script><script>alert(1)</script><!-- & "it\'s"'
-PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60"><path d="M 1.23456 2 L 50 50"/></svg>'
+FIGURE = '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="60"><path d="M 1.23456 2 L 50 50"/></svg>'
 RESULTS = Table(
     ("data", "learner", "delay", "error", "greedy", "runs"),
     (
-        ("digits", "soba", "1000", Mean(0.0712, 0.0009), 0.0634, 20),
+        ("digits", "soba", "1000", Estimate(0.0712, 0.0009, 20), 0.0634, 20),
         ("digits", "delaytron", "100", Mean(0.1234, 0.0012), 0.1, 1000),
         ("usps", "delaytron", "5", Mean(0.09, NAN), None, 3),
         ("usps", HOSTILE, "1", Mean(0.000214, 0.00001), 12345.6, 100),
@@ -31,20 +44,23 @@ RESULTS = Table(
 ROUNDS = [1.0, 10.0, 100.0, 1000.0, 1234567.0]
 
 
-def line(label, look, y, x=None, spread=0.1, dashed=False):
+def line(label, style, y, x=None, spread=0.1, dashed=False, runs=20):
     low, high = [[value * (1 + sign * spread) for value in y] for sign in (-1, 1)]
-    return Series(label, x or ROUNDS, y, low, high, look, dashed)
+    return Series(label, x or ROUNDS, y, low, high, style, dashed, [runs] * len(y))
 
 
-def a_chart(name, kind, x=None, ticks=(), log=True):
+def a_chart(name, kind, x=None, ticks=(), log=True, leads=False):
     panels = tuple(
-        Panel(data, (line("early", 0, y, x), line(HOSTILE, 1, y[::-1], x, dashed=True), line("late", 6, z, x)))
+        Panel(data, (line("early", 0, y, x), line(HOSTILE, 1, y[::-1], x, dashed=True), line("late", 6, z, x)), 0.95)
         for data, y, z in (
             ("digits", [0.0, 0.5, 0.1, 0.01, 0.001], [0.9, 0.8, 0.7, 0.6, 0.5]),
             ("usps", [0.8, 0.4, 0.2, 0.1, 0.123456789], [0.3, 0.3, 0.3, NAN, 0.3]),
         )
     )
-    return Chart(name, f"{name} & more", "rounds", "error", log and not ticks, log, kind, ticks, panels)
+    title = f"{name} & more"
+    log_x = log and not ticks
+    caption = "Mean and 95 % interval."
+    return Chart(name, title, "rounds", "error", log_x, log, kind, ticks, panels, caption, leads=leads)
 
 
 def a_report(folder):
@@ -52,11 +68,11 @@ def a_report(folder):
     charts = [
         a_chart("rounds", "band"),
         a_chart("gamma", "bars", x=[0.001, 0.01, 0.03, 0.1, 0.25], log=False),
-        a_chart("learners", "dots", x=[0.0, 1.0, 2.0, 3.0, 4.0], ticks=names, log=False),
+        a_chart("learners", "dots", x=[0.0, 1.0, 2.0, 3.0, 4.0], ticks=names, log=False, leads=True),
     ]
-    pictures = {chart.name: folder / f"{chart.name}.svg" for chart in charts}
-    for picture in pictures.values():
-        picture.write_text(PICTURE)
+    figures = {chart.name: folder / f"{chart.name}.svg" for chart in charts}
+    for figure in figures.values():
+        figure.write_text(FIGURE)
     claims = [
         Claim("a", f"It falls {HOSTILE}", "holds", "So in 8 of 8 cases.", RESULTS),
         Claim("b", "It is close.", "does not hold", "So in 1 of 8 cases.", RESULTS),
@@ -64,7 +80,17 @@ def a_report(folder):
     ]
     many = Table(("number", "word"), tuple((i, f"word {i}") for i in range(100)))
     sections = [Section("Results", "First.\n\nSecond.", RESULTS), Section("Many", "A hundred rows.", many)]
-    return Report(f"Report {HOSTILE}", {"command": HOSTILE, "runs": "20"}, claims, sections, charts, pictures)
+    return Report(
+        title=f"Report {HOSTILE}",
+        facts={"command": HOSTILE, "runs": "20"},
+        claims=claims,
+        sections=sections,
+        charts=charts,
+        figures=figures,
+        headline=f"Late {HOSTILE} has 0.0712 ± 0.0009 (20 runs).",
+        small_print=[FEW_RUNS_NOTE],
+        machine={"cores": HOSTILE},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +145,7 @@ def test_links_within_the_page_lead_somewhere(read):
     targets = {attrs["href"][1:] for tag, attrs in read.tags if tag == "a"}
     assert len(ids) == len(set(ids))
     assert targets <= set(ids)
-    assert {"claim-a", "table-results", "chart-rounds"} <= targets
+    assert {"claims", "table-results", "chart-learners", "charts", "machine"} == targets - {"top", "table-many"}
 
 
 def test_tables_hold_the_numbers_given(read):
@@ -144,9 +170,9 @@ def test_cells_are_shown_in_as_many_digits_as_they_need(cell, text):
     assert shown(cell) == text
 
 
-def test_every_chart_has_its_picture(read):
+def test_every_chart_has_its_figure_and_the_leading_one_comes_first(read):
     images = [attrs for tag, attrs in read.tags if tag == "img"]
-    assert [image["alt"].split(" & ")[0] for image in images] == ["rounds", "gamma", "learners"]
+    assert [image["alt"].split(" & ")[0] for image in images] == ["learners", "rounds", "gamma"]
     assert all("M%201.23%202%20L%2050%2050" in image["src"].replace(" ", "%20") for image in images)
 
 
@@ -284,10 +310,12 @@ def test_values_are_shown_under_the_cursor_and_at_the_same_place_in_other_panels
     lines = tip.inner_text().splitlines()
     assert lines[0] == "usps rounds 1,234,567"
     assert [line.split("\t") for line in lines[2:]] == [
-        [HOSTILE, "0.8000", "0.7200 .. 0.8800"],
-        ["late", "0.3000", "0.2700 .. 0.3300"],
-        ["early", "0.1235", "0.1111 .. 0.1358"],
+        [HOSTILE, "0.8000", "0.7200 .. 0.8800", "20"],
+        ["late", "0.3000", "0.2700 .. 0.3300", "20"],
+        ["early", "0.1235", "0.1111 .. 0.1358", "20"],
+        [MAJORITY, "0.9500", "", ""],
     ]
+    assert lines[1].split("\t") == ["error", "mean", "95 % interval", "runs"]
     assert first.locator(".aside").inner_text().splitlines() == ["0.500", "0.00100"]  # at this place one is 0
     page.mouse.move(area["x"] + area["width"] / 2, 2)
     assert not tip.is_visible()
@@ -351,11 +379,12 @@ def test_the_page_does_not_scroll_sideways(opened, width):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_pictures_stand_in_for_charts_without_scripts_and_on_paper(opened):
+def test_figures_stand_in_for_charts_without_scripts_and_on_paper(opened):
     plain = opened(java_script_enabled=False)
-    assert [image.is_visible() for image in plain.locator(".picture img").all()] == [True] * 3
+    assert [image.is_visible() for image in plain.locator(".figure img").all()] == [True] * 3
     page = opened()
-    images, canvases = page.locator(".picture img"), page.locator("canvas")
+    images = page.locator(".figure img")
+    canvases = page.locator("canvas")
     assert [image.is_visible() for image in images.all()] == [False] * 3
     page.wait_for_function("() => [...document.images].every((image) => image.naturalWidth === 90)")
     page.emulate_media(media="print")
@@ -374,7 +403,7 @@ def test_black_lines_are_white_on_a_dark_page(opened):
 
 
 def test_panels_may_hold_nothing_a_point_zeros_or_bars_below_zero(opened, tmp_path):
-    (tmp_path / "odd.svg").write_text(PICTURE)
+    (tmp_path / "odd.svg").write_text(FIGURE)
     panels = [[], [line("none", 0, [], [])], [line("one", 1, [0.5], [1.0])], [line("zero", 2, [0.0] * 5)]]
     panels.append([line("wide", 3, [0.5] * 5, spread=2)])
     named = tuple(Panel(f"data {i}", tuple(series)) for i, series in enumerate(panels))
@@ -390,3 +419,91 @@ def test_panels_may_hold_nothing_a_point_zeros_or_bars_below_zero(opened, tmp_pa
         )
         assert all(0 <= low < high for low, high in ends)
     assert page.locator(".chart.drawn canvas").count() == 5
+
+
+# What a reader sees first
+
+
+def test_the_story_begins_with_what_was_played_and_what_came_out(opened):
+    page = opened()
+    tops = [
+        page.locator(place).first.bounding_box()["y"]
+        for place in ("h1", ".facts", ".headline", "#chart-learners", "#claims", "#table-results", "#charts")
+    ]
+    assert tops == sorted(tops)
+    assert tops[3] < 900  # the first chart begins on the first screen
+    assert page.locator("#chart-learners canvas").first.is_visible()
+    assert page.locator("header .note").inner_text() == FEW_RUNS_NOTE
+
+
+def test_page_and_markdown_tell_the_same_story(tmp_path, report_file):
+    text = as_markdown(a_report(tmp_path))
+    places = [
+        text.index(part) for part in ("* command", "**Late", "## learners", "## Claim (a)", "## Learner by", "## How")
+    ]
+    assert places == sorted(places)
+    assert FEW_RUNS_NOTE in text
+    assert "Late" in report_file.read_text(encoding="utf-8")
+
+
+def test_errors_tell_their_runs_and_few_of_them_are_marked():
+    cells = [Estimate(0.1, 0.01, 20), Estimate(0.2, 0.02, 4), Estimate(0.3, NAN, 1)]
+    assert [shown(cell) for cell in cells] == ["0.1000 ± 0.0100", "0.2000 ± 0.0200†", "0.3000 (one run, no interval)"]
+    assert [shown(cell) for cell in with_runs([cells])[0]] == [
+        "0.1000 ± 0.0100 (20 runs)",
+        "0.2000 ± 0.0200† (4 runs)",
+        "0.3000 (one run, no interval)",
+    ]
+    assert with_runs([("x", cells[1])]) == (("x", cells[1]),)
+
+
+def test_the_most_frequent_class_has_a_line_in_every_chart(opened):
+    page = opened()
+    for chart in page.locator(".chart").all():
+        highest = "plots => plots.map(({ plot }) => plot.scales.y.max)"
+        with_line = chart.locator(".plot").evaluate_all(highest)
+        grey = pixels(chart, "#57606a")
+        chart.get_by_role("button", name=MAJORITY).click()
+        without = chart.locator(".plot").evaluate_all(highest)
+        assert all(top >= 0.95 for top in with_line)
+        assert without[1] < with_line[1]  # the errors of this panel end below
+        assert all(before > after for before, after in zip(grey, pixels(chart, "#57606a"), strict=True))
+
+
+def page_of(folder, *charts):
+    """Write a page with some charts only."""
+    figures = {chart.name: folder / f"{chart.name}.svg" for chart in charts}
+    for figure in figures.values():
+        figure.write_text(FIGURE)
+    write_page(folder / "own.html", Report("Own", {}, [], [], charts, figures))
+    return folder / "own.html"
+
+
+FITS = """plots => plots.map(({ plot }) => {
+    const { ctx } = plot;
+    ctx.font = plot.axes[0].font[0];
+    const half = ctx.measureText("100k").width / 2 / uPlot.pxRatio;
+    return plot.over.offsetLeft + plot.valToPos(100000, "x") + half <= plot.width;
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_last_tick_is_not_cut_off(opened, tmp_path, width):
+    series = line("all", 0, [0.9, 0.5, 0.1], [1.0, 1000.0, 100_000.0])
+    chart = Chart("rounds", "Rounds", "rounds", "error", True, True, "band", (), (Panel("digits", (series,)),))
+    page = opened(width, path=page_of(tmp_path, chart))
+    assert page.locator(".plot").evaluate_all(FITS) == [True]
+
+
+@pytest.mark.parametrize(("kind", "dashed"), [("band", True), ("bars", False), ("dots", False)])
+def test_no_line_hides_another(opened, tmp_path, kind, dashed):
+    x = [0.0, 1.0, 2.0] if kind == "dots" else [1.0, 10.0, 100.0]
+    errors = [0.5, 0.4, 0.1]
+    series = (line("below", 0, errors, x), line("above", 1, errors, x, dashed=dashed))
+    ticks = ("a", "b", "c") if kind == "dots" else ()
+    panels = (Panel("digits", series),)
+    chart = Chart("two", "Two", "x", "y", not ticks, True, kind, ticks, panels, same={"above": "below"})
+    page = opened(path=page_of(tmp_path, chart))
+    place = page.locator("#chart-two")
+    assert min(*pixels(place, COLOURS[0]), *pixels(place, COLOURS[1])) > 20
+    assert place.get_by_role("button", name="above (same as below)").count() == 1

@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: the same numbers as page, Markdown, CSV and pictures."""
+"""What an experiment leaves behind: the same numbers as page, Markdown, CSV and figures."""
 
 import csv
 from functools import partial
@@ -6,8 +6,11 @@ from functools import partial
 import pytest
 
 from delaytron.experiments.execute import execute
+from delaytron.experiments.facts import write_facts
 from delaytron.experiments.report import figures, write_report
-from delaytron.experiments.report.model import shown
+from delaytron.experiments.report.markdown import as_markdown
+from delaytron.experiments.report.model import MAJORITY, shown
+from delaytron.experiments.report.story import tell_story
 from delaytron.experiments.report.tables import times_section
 from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
@@ -32,10 +35,12 @@ learners = [
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory):
-    """The folder of a small experiment, its outcomes and its report; its pictures are all the same one."""
-    folder, spec = tmp_path_factory.mktemp("left"), parse_spec(TOML.encode())
+    """The folder of a small experiment, its outcomes and its report; its figures are all the same one."""
+    folder = tmp_path_factory.mktemp("left")
+    spec = parse_spec(TOML.encode())
     store = Store(folder)
     execute(spec.conditions(), store)
+    write_facts(spec.conditions(), folder)
     found = outcomes(spec.conditions(), store)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "save_figure", lambda _, path: path.write_text("<svg></svg>"))
@@ -50,6 +55,9 @@ def test_every_result_stands_in_the_csv_file(left):
         mean, margin = mean_of(outcome.result.final_error)
         assert (float(row["error"]), float(row["error margin"])) == (mean, margin)
         assert (row["learner"], row["delay"], row["runs"]) == (outcome.condition.title, outcome.condition.delay, "3")
+        greedy = mean_of(outcome.result.greedy_error)
+        assert (float(row["greedy error"]), float(row["greedy error margin"])) == greedy
+        assert float(row["majority error"]) == 1 - 183 / 1797
 
 
 def test_page_and_markdown_hold_the_same_numbers(left):
@@ -58,23 +66,48 @@ def test_page_and_markdown_hold_the_same_numbers(left):
     assert "a &lt;small&gt; one" in page
     cells = [cell for section in report.sections for row in section.table.rows for cell in row]
     assert len(cells) > 40
-    for cell in cells:
+    for cell in filter(None, cells):
         assert f">{shown(cell)}<" in page
         assert f"| {shown(cell)} |" in text
-    for claim in report.claims:
-        assert f"## Claim ({claim.key}): {claim.verdict}\n{claim.statement}" in text
-    assert [claim.key for claim in report.claims] == ["a", "b", "d", "e"]  # nobody played Adaptive Delaytron
+    assert report.headline in text
+    assert report.headline.replace(" ± ", "\u00a0±\u00a0") in page
     for chart in report.charts:
         assert f"![{chart.title}](figures/{chart.name}.png)" in text
+
+
+def test_the_papers_claims_stand_only_in_the_report_of_its_experiments(left):
+    folder, found, own, store = left
+    spec = parse_spec(TOML.encode())
+    paper = tell_story(spec, found, store, folder, {}, paper=True)
+    assert [claim.key for claim in paper.claims] == ["a", "b", "d", "e"]  # nobody played Adaptive Delaytron
+    text = as_markdown(paper)
+    for claim in paper.claims:
+        assert f"## Claim ({claim.key}): {claim.verdict}\n{claim.statement}" in text
+    assert own.claims == []
+    assert "paper" not in (folder / "report.md").read_text()
+    assert "the paper" not in (folder / "report.html").read_text().split("</style>")[1].split("<script")[0].lower()
+
+
+def test_every_error_has_its_interval_and_runs(left):
+    _, _, report, _ = left
+    results = next(section for section in report.sections if section.title == "Results").table
+    first, *others = results.rows
+    assert first == ("digits", MAJORITY, "any", "-", 1 - 183 / 1797, None, None)
+    assert all(row[4].runs == row[5].runs == row[6] == 3 for row in others)
+    assert "64 times in 100" in " ".join(report.small_print)
 
 
 def test_facts_count_what_was_played(left):
     _, _, report, store = left
     kept = 4 * 2 * 2 + 4 * 3 + 1 * 3 + 2 * 3  # tuning; delaytron, all of it; banditron; the chosen pab
-    assert report.facts["rounds in all"] == f"7.40k ({200 * kept:,})"
-    assert report.facts["runs"] == "3 of 200 rounds, seed 0, settings chosen by 2 others"
+    assert report.machine["rounds in all"] == f"7.40k ({200 * kept:,})"
+    assert [report.facts[name] for name in ("rounds", "runs", "settings")] == [
+        "200",
+        "3 of each, seed 0",
+        "chosen on 2 other runs",
+    ]
     assert (
-        report.facts["peak memory of a process"] == f"{max(timing.memory for timing in store.timings()) / 1e9:.2f} GB"
+        report.machine["peak memory of a process"] == f"{max(timing.memory for timing in store.timings()) / 1e9:.2f} GB"
     )
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from math import hypot
 
 from delaytron.delays import as_delay
-from delaytron.experiments.report.model import Cell, Section, Table
+from delaytron.experiments.report.model import Row, Section, Table, estimate, with_runs
+from delaytron.experiments.report.tables import Facts, beside_majority
 from delaytron.experiments.selection import Outcome
 from delaytron.formats import assignments
-from delaytron.simulation.results import mean_of
 from delaytron.simulation.scenarios import mean_wait
 from delaytron.simulation.simulate import learner_class
 
@@ -16,51 +16,76 @@ WINNERS = ("with delay", "without", "neither")
 COLUMNS = ("data", "the paper's best, delay 1", "error", "best of all, delay {}", "its error", "ratio", "lower")
 
 
-def best_against_paper(found: Sequence[Outcome]) -> Section | None:
+def best_against_paper(outcomes: Sequence[Outcome], facts: Facts | None = None) -> Section | None:
     """Return who wins on every data set; None where nobody played with and without delay.
 
     On both sides the learner, too, is the one with the lowest error on the seeds of the tuning. Only learners with the
-    paper's feedback take part: told right or wrong for one label.
+    paper's feedback take part: right or wrong for one label.
     """
-    fair = [outcome for outcome in found if not learner_class(outcome.run.learner).remark]
-    delays = dict.fromkeys(outcome.condition.delay for outcome in fair)
-    longest = max(delays, key=lambda delay: _wait(delay, fair), default="1")
-    rows = list(filter(None, (_row(data, longest, fair) for data in dict.fromkeys(o.condition.data for o in fair))))
+    fair = with_papers_feedback(outcomes)
+    longest = longest_delay(fair)
+    data = dict.fromkeys(outcome.condition.data for outcome in fair)
+    rows = [row for name in data if (row := _row(name, longest, fair))]
     if not rows or longest == "1":
         return None
     columns = tuple(column.format(longest) for column in COLUMNS)
     chosen = "other seeds than those reported" if all(o.condition.tuning for o in fair) else "the reported runs"
     text = f"{_counts(rows, longest)} Setting and learner are chosen on {chosen}."
-    return Section("The best of all with delay, the paper's best without", text, Table(columns, tuple(rows)))
+    return Section("The best against the paper's", text, beside_majority(Table(columns, with_runs(rows)), facts or {}))
 
 
-def _counts(rows: Sequence[tuple[Cell, ...]], longest: str) -> str:
-    won, lost, open_ = (sum(row[-1] == who for row in rows) for who in WINNERS)
+def with_papers_feedback(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return the outcomes of learners whose feedback is right or wrong for one label."""
+    return [outcome for outcome in outcomes if not learner_class(outcome.run.learner).remark]
+
+
+def longest_delay(outcomes: Sequence[Outcome]) -> str:
+    """Return the delay with the longest wait; 1 where nothing was played."""
+    delays = dict.fromkeys(outcome.condition.delay for outcome in outcomes)
+    return max(delays, key=lambda delay: _wait(delay, outcomes[0]), default="1")
+
+
+def lower(one: Outcome, other: Outcome) -> int:
+    """Return 1 if the first has the lower error, -1 if the second, 0 where the margins do not tell them apart."""
+    first = estimate(one.result.final_error)
+    second = estimate(other.result.final_error)
+    gap = second.value - first.value
+    if not abs(gap) > hypot(first.margin, second.margin):  # a single run has no margin: NaN
+        return 0
+    return 1 if gap > 0 else -1
+
+
+def best(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the outcome with the lowest error on the seeds of the tuning."""
+    return min(outcomes, key=lambda outcome: outcome.chosen_by)
+
+
+def _counts(rows: Sequence[Row], longest: str) -> str:
+    won, lost, undecided = (sum(row[-1] == winner for row in rows) for winner in WINNERS)
     return (
         f"The best of all learners, with delays up to {longest}, has the lower error on {won} of {len(rows)} data "
-        f"sets, the best of the paper's, without delay, on {lost}; on {open_} they differ by less than about their "
+        f"sets, the best of the paper's, without delay, on {lost}; on {undecided} they differ by less than about their "
         "95 % margin."
     )
 
 
-def _wait(delay: str, found: Sequence[Outcome]) -> float:
-    run = found[0].run
-    return mean_wait(as_delay(delay), run.rounds, run.seed)
+def _wait(delay: str, outcome: Outcome) -> float:
+    return mean_wait(as_delay(delay), outcome.run.rounds, outcome.run.seed)
 
 
-def _row(data: str, longest: str, fair: Iterable[Outcome]) -> tuple[Cell, ...] | None:
+def _row(data: str, longest: str, fair: Iterable[Outcome]) -> Row | None:
     on_it = [outcome for outcome in fair if outcome.condition.data == data]
     paper = [o for o in on_it if o.run.learner in PAPER and o.condition.delay == "1"]
-    ours = [o for o in on_it if o.condition.delay == longest]
-    if not paper or not ours:
+    late = [o for o in on_it if o.condition.delay == longest]
+    if not paper or not late:
         return None
-    theirs, best = (min(side, key=lambda outcome: outcome.chosen_by) for side in (paper, ours))
-    error, other = mean_of(theirs.result.final_error), mean_of(best.result.final_error)
-    lower = WINNERS[0] if other.value < error.value else WINNERS[1]
-    if not abs(error.value - other.value) > hypot(error.margin, other.margin):  # a single run has no margin: NaN
-        lower = WINNERS[2]
+    theirs = best(paper)
+    ours = best(late)
+    error = estimate(theirs.result.final_error)
+    other = estimate(ours.result.final_error)
+    winner = {1: WINNERS[0], -1: WINNERS[1], 0: WINNERS[2]}[lower(ours, theirs)]
     ratio = other.value / error.value if error.value else None
-    return data, _named(theirs), error, _named(best), other, ratio, lower
+    return data, _named(theirs), error, _named(ours), other, ratio, winner
 
 
 def _named(outcome: Outcome) -> str:

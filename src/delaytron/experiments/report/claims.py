@@ -11,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from delaytron.experiments.report.curves import CLOSE, NEAR, Evidence, close, first_below, slope
-from delaytron.experiments.report.model import Cell, Claim, Table
+from delaytron.experiments.report.model import FEW_RUNS_NOTE, Cell, Claim, Section, Table, has_few_runs, with_runs
+from delaytron.experiments.report.tables import Facts, beside_majority
 from delaytron.experiments.selection import Outcome
 
 REFERENCES = ("banditron", "soba")
-HOLDS, PARTLY = 0.9, 0.5  # shares of the cases
+HOLDS = 0.9  # share of the cases
+PARTLY = 0.5
 AS_STEEP = 0.8  # of another slope, and still comparable
 
 
@@ -26,10 +28,16 @@ class Case(NamedTuple):
     true: bool | None = None
 
 
-def claims(found: Sequence[Outcome]) -> list[Claim]:
+def claims(outcomes: Sequence[Outcome], facts: Facts | None = None) -> list[Claim]:
     """Judge every claim by the outcomes of an experiment."""
-    evidence = Evidence(found)
-    return [judge(evidence) for judge in (_slopes, _final_errors, _adaptive, _rounds_needed, _meeting)]
+    evidence = Evidence(outcomes)
+    return [
+        _slopes(evidence),
+        _with_majority(_final_errors(evidence), facts or {}),
+        _adaptive(evidence),
+        _rounds_needed(evidence),
+        _meeting(evidence),
+    ]
 
 
 def _slopes(evidence: Evidence) -> Claim:
@@ -41,6 +49,7 @@ def _slopes(evidence: Evidence) -> Claim:
         "of Banditron and of SOBA without delay; steeper is allowed, as who is late has to catch up",
         lambda *at: slope(evidence.curve(*at)),
         lambda own, theirs: own <= AS_STEEP * theirs,
+        lambda *at: slope(evidence.curve(*at)),
     )
 
 
@@ -52,7 +61,16 @@ def _final_errors(evidence: Evidence) -> Claim:
         f"Final error. Close: at most {CLOSE} times that of Banditron and of SOBA without delay, or {NEAR} above",
         evidence.final,
         close,
+        evidence.final_with_interval,
     )
+
+
+def _with_majority(claim: Claim, facts: Facts) -> Claim:
+    """Put the error of the most frequent class beside the errors of a claim, and say what few runs mean."""
+    table = beside_majority(claim.table._replace(rows=with_runs(claim.table.rows)), facts)
+    few = has_few_runs(Section(claim.key, "", table))
+    reason = f"{claim.reason}\n\nErrors with their 95 % intervals. {FEW_RUNS_NOTE}" if few else claim.reason
+    return claim._replace(reason=reason, table=table)
 
 
 def _beside_references(
@@ -62,26 +80,32 @@ def _beside_references(
     meaning: str,
     value: Callable[[str, str, str], float | None],
     alike: Callable[[float, float], bool],
+    cell: Callable[[str, str, str], Cell],
 ) -> Claim:
-    """Hold a number of every case against that of each reference without delay; count for each, and for all."""
+    """Hold a number of every case against that of each reference without delay; count for each, and for all.
+
+    `value` is what is compared, `cell` what the table shows of it.
+    """
 
     def answers(data: str, learner: str, delay: str) -> dict[str, bool]:
-        own, theirs = value(data, learner, delay), {name: value(data, name, "1") for name in REFERENCES}
+        own = value(data, learner, delay)
+        theirs = {name: value(data, name, "1") for name in REFERENCES}
         return {n: alike(own, other) for n, other in theirs.items() if own is not None and other is not None}
 
     def case(data: str, learner: str, delay: str) -> Case:
-        found = answers(data, learner, delay)
-        return Case(value(data, learner, delay), all(found.values()) if found else None)
+        verdicts = answers(data, learner, delay)
+        return Case(cell(data, learner, delay), all(verdicts.values()) if verdicts else None)
 
     late = [answers(*at) for at in product(evidence.data, evidence.learners, evidence.delays) if at[2] != "1"]
     counts = [f"{sum(a[n] for a in late if n in a)} beside {n}" for n in REFERENCES if any(n in a for a in late)]
-    told = f"{meaning} ({', '.join(counts)})" if counts else meaning
-    return _claim(key, statement, told, _rows(evidence, case, lambda data, name: value(data, name, "1")))
+    counted = f"{meaning} ({', '.join(counts)})" if counts else meaning
+    return _claim(key, statement, counted, _rows(evidence, case, lambda data, name: cell(data, name, "1")))
 
 
 def _adaptive(evidence: Evidence) -> Claim:
     def ratio(data: str, learner: str, delay: str) -> Case:
-        own, fixed = (evidence.final(data, name, delay) for name in (learner, "delaytron"))
+        own = evidence.final(data, learner, delay)
+        fixed = evidence.final(data, "delaytron", delay)
         if own is None or fixed is None:
             return Case(None)
         return Case(own / fixed if fixed else None, close(own, fixed))
@@ -109,7 +133,8 @@ def _rounds_needed(evidence: Evidence) -> Claim:
         if delay not in all_needed:
             return Case(None)
         shorter = list(all_needed)[: list(all_needed).index(delay)]
-        own, less = all_needed[delay], all_needed[shorter[-1]] if shorter else None
+        own = all_needed[delay]
+        less = all_needed[shorter[-1]] if shorter else None
         return Case(own, None if own is None or less is None else own > less)
 
     return _claim(
@@ -123,7 +148,8 @@ def _rounds_needed(evidence: Evidence) -> Claim:
 
 def _meeting(evidence: Evidence) -> Claim:
     def meets(data: str, learner: str, delay: str) -> Case:
-        own, reference = evidence.curve(data, learner, delay), evidence.curve(data, "banditron", "1")
+        own = evidence.curve(data, learner, delay)
+        reference = evidence.curve(data, "banditron", "1")
         if own is None or reference is None:
             return Case(None)
         round_ = first_below(own, np.maximum(CLOSE * reference[1], reference[1] + NEAR))

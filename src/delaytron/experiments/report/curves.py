@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from delaytron.delays import as_delay
+from delaytron.experiments.report.model import Estimate, estimate
 from delaytron.experiments.selection import Outcome
 from delaytron.records import Array
 from delaytron.simulation.results import Result, settling
@@ -20,8 +21,8 @@ LAST_PART = 10  # slopes are those of the last nine tenths of the rounds: from T
 class Evidence:
     """The mean error curves of the chosen settings, by data set, learner and delay."""
 
-    def __init__(self, found: Iterable[Outcome]) -> None:
-        results = {(o.condition.data, o.condition.title, o.condition.delay): o.result for o in found}
+    def __init__(self, outcomes: Iterable[Outcome]) -> None:
+        results = {(o.condition.data, o.condition.title, o.condition.delay): o.result for o in outcomes}
         self.results: dict[tuple[str, str, str], Result] = results
         self.data = list(dict.fromkeys(data for data, _, _ in results))
         self.learners = [name for name in LEARNERS if any(title == name for _, title, _ in results)]
@@ -37,6 +38,11 @@ class Evidence:
         """Return the mean final error."""
         curve = self.curve(data, learner, delay)
         return None if curve is None else float(curve[1][-1])
+
+    def final_with_interval(self, data: str, learner: str, delay: str) -> Estimate | None:
+        """Return the mean final error, its interval and its number of runs."""
+        result = self.results.get((data, learner, delay))
+        return None if result is None else estimate(result.final_error)
 
 
 def close(error: float, reference: float) -> bool:
@@ -58,7 +64,8 @@ def first_below(curve: tuple[Array, Array] | None, target: float | Array) -> flo
     if curve is None:
         return None
     rounds, errors = curve
-    place, over = settling(errors, target), errors - target
+    place = settling(errors, target)
+    over = errors - target
     if not place:
         return None if place is None else float(rounds[0])
     share = over[place - 1] / (over[place - 1] - over[place])

@@ -1,6 +1,5 @@
 """The report of an experiment: one HTML file that needs nothing else, no network and, if need be, no JavaScript."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -8,33 +7,37 @@ from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 from string import Template
-from typing import Any
 from urllib.parse import quote
 
-from delaytron.experiments.report.charts import Chart, Series
-from delaytron.experiments.report.model import Cell, Claim, Report, Section, Table, shown
+from delaytron.experiments.report.model import Cell, Chart, Claim, Estimate, Report, Section, Table, shown
+from delaytron.experiments.report.page_data import page_data
 from delaytron.files.atomic import replace_file
-from delaytron.plotting import COLOURS, DASHES, MARKERS
 from delaytron.simulation.results import Mean
 
 STYLES = ("uPlot.min.css", "report.css")
-SCRIPTS = ("tables.js", "looks.js", "scales.js", "marks.js", "values.js", "panels.js", "charts.js")
+SCRIPTS = ("tables.js", "styles.js", "scales.js", "marks.js", "values.js", "panels.js", "charts.js")
 VERDICTS = {"holds": "✓", "partly": "≈", "does not hold": "✗", "not tested": "?"}
 MISSING = "-"
-X_DIGITS, Y_DIGITS = 7, 5  # significant ones in the page's data: rounds are exact, and the file stays small
+OTHER_CHARTS = "Learner by learner"
+MACHINE = "How it was made"
 
 
 def write_page(path: Path, report: Report) -> None:
     """Write the page in one piece: after a crash there is the old one or the new one."""
+    leading = [chart for chart in report.charts if chart.leads]
+    others = [chart for chart in report.charts if not chart.leads]
     page = Template(_part("report.html")).substitute(
         title=escape(report.title),
         style="\n".join(map(_part, STYLES)),
-        facts=_facts(report.facts),
+        facts=_terms(report.facts),
+        headline=_headline(report),
         contents=_contents(report),
+        leading="\n".join(_chart(chart, report, "h2") for chart in leading),
         claims=_claims(report.claims),
         sections="\n".join(map(_section, report.sections)),
-        charts=_charts(report),
-        data=_data(report.charts),
+        charts=_other_charts(others, report),
+        machine=_machine(report.machine),
+        data=page_data(report.charts),
         scripts=_scripts(),
     )
     replace_file(path, page.encode())
@@ -50,23 +53,32 @@ def _scripts() -> str:
     return "\n".join(f"<script>\n{text}\n</script>" for text in (library, *map(_part, SCRIPTS)))
 
 
-def _facts(facts: Mapping[str, str]) -> str:
-    pairs = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(text)}</dd></div>\n" for term, text in facts.items())
-    return f'<dl class="facts">\n{pairs}</dl>' if facts else ""
+def _terms(terms: Mapping[str, str]) -> str:
+    pairs = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(text)}</dd></div>\n" for term, text in terms.items())
+    return f'<dl class="facts">\n{pairs}</dl>' if terms else ""
+
+
+def _headline(report: Report) -> str:
+    if not report.headline:
+        return ""
+    notes = f'<p class="note">{escape(" ".join(report.small_print))}</p>' if report.small_print else ""
+    sentence = report.headline.replace(" ± ", "\u00a0±\u00a0")  # an error and its margin stay on one line
+    return f'<p class="headline">{escape(sentence)}</p>\n{notes}'
 
 
 def _contents(report: Report) -> str:
-    groups = {
-        "The paper's claims": [(_claim_id(c), f"{c.key} {_badge(c.verdict)}") for c in report.claims],
-        "Tables": [(_id("table", section.title), escape(section.title)) for section in report.sections],
-        "Charts": [(_id("chart", chart.name), escape(chart.title)) for chart in report.charts],
-    }
-    return "\n".join(_group(title, links) for title, links in groups.items() if links)
+    """Return links to the parts of the page, in its order."""
+    links = [(_id("chart", chart.name), escape(chart.title)) for chart in report.charts if chart.leads]
+    links += [("claims", "The paper's claims: " + " ".join(map(_short_verdict, report.claims)))] * bool(report.claims)
+    links += [(_id("table", section.title), escape(section.title)) for section in report.sections]
+    links += [("charts", OTHER_CHARTS)] * any(not chart.leads for chart in report.charts)
+    links += [("machine", MACHINE)] * bool(report.machine)
+    return "\n".join(f'<a href="#{target}">{text}</a>' for target, text in links)
 
 
-def _group(title: str, links: Iterable[tuple[str, str]]) -> str:
-    items = "".join(f'<li><a href="#{target}">{text}</a></li>\n' for target, text in links)
-    return f"<section><h2>{title}</h2>\n<ul>\n{items}</ul></section>"
+def _short_verdict(claim: Claim) -> str:
+    kind = _id("is", claim.verdict)
+    return f'<span class="{kind}" title="{claim.verdict}">{escape(claim.key)} {VERDICTS[claim.verdict]}</span>'
 
 
 def _id(kind: str, name: str) -> str:
@@ -80,10 +92,6 @@ def _id(kind: str, name: str) -> str:
     return f"{kind}-" + re.sub(r"\W+", "-", name.lower()).strip("-")
 
 
-def _claim_id(claim: Claim) -> str:
-    return _id("claim", claim.key)
-
-
 def _claims(claims: Sequence[Claim]) -> str:
     if not claims:
         return ""
@@ -95,7 +103,7 @@ def _card(claim: Claim) -> str:
     head = f'<p><span class="key">{escape(claim.key)}</span> {_badge(claim.verdict)}</p>'
     text = f"{head}\n<h3>{escape(claim.statement)}</h3>\n{_paragraphs(claim.reason)}"
     table = _table(claim.table, f"Claim {claim.key}")
-    return f'<article class="card" id="{_claim_id(claim)}">\n<div class="told">{text}</div>\n{table}\n</article>'
+    return f'<article class="card" id="{_id("claim", claim.key)}">\n<div class="text">{text}</div>\n{table}\n</article>'
 
 
 def _badge(verdict: str) -> str:
@@ -132,68 +140,41 @@ def _is_numeric(column: Iterable[Cell]) -> bool:
 
 def _cell(cell: Cell, kind: str) -> str:
     """Return a cell; numbers carry the value by which they are sorted."""
-    value = cell.value if isinstance(cell, Mean) else cell
+    value = cell.value if isinstance(cell, Mean | Estimate) else cell
     if value is None or (isinstance(value, float) and not isfinite(value)):
         return f"<td{kind} data-missing>{MISSING}</td>"
     by = "" if isinstance(value, str) else f' data-value="{value!r}"'
     return f"<td{kind}{by}>{escape(shown(cell))}</td>"
 
 
-def _charts(report: Report) -> str:
-    if not report.charts:
+def _other_charts(charts: Sequence[Chart], report: Report) -> str:
+    if not charts:
         return ""
-    figures = "\n".join(_figure(chart, place, report.pictures[chart.name]) for place, chart in enumerate(report.charts))
-    return f'<section id="charts">\n<h2>Charts</h2>\n{figures}\n</section>'
+    articles = "\n".join(_chart(chart, report, "h3") for chart in charts)
+    return f'<section id="charts">\n<h2>{OTHER_CHARTS}</h2>\n{articles}\n</section>'
 
 
-def _figure(chart: Chart, place: int, picture: Path) -> str:
+def _chart(chart: Chart, report: Report, heading: str) -> str:
+    """Return a chart's place: filled by the scripts, and by its figure where none run."""
     data = ", ".join(panel.data for panel in chart.panels)
-    described = f"{chart.title}: {chart.y} against {chart.x or 'learners'}, for {data}"
+    description = f"{chart.title}: {chart.y} against {chart.x or 'learners'}, for {data}"
     return (
-        f'<article class="chart" id="{_id("chart", chart.name)}" data-place="{place}">\n'
-        f"<h3>{escape(chart.title)}</h3>\n"
+        f'<article class="chart" id="{_id("chart", chart.name)}" data-place="{report.charts.index(chart)}">\n'
+        f"<{heading}>{escape(chart.title)}</{heading}>\n"
+        f'<p class="caption">{escape(chart.caption)}</p>\n'
         '<div class="live"></div>\n'
-        '<div class="box picture">'
-        f'<img loading="lazy" alt="{escape(described)}" src="{_embedded(picture)}"></div>\n</article>'
+        '<div class="box figure">'
+        f'<img loading="lazy" alt="{escape(description)}" src="{_embedded(report.figures[chart.name])}"></div>\n'
+        "</article>"
     )
 
 
-def _embedded(picture: Path) -> str:
+def _embedded(figure: Path) -> str:
     """Return an .svg file as an address that holds it; hundredths of a point are enough for its lines."""
-    svg = re.sub(r"<metadata>.*?</metadata>", "", picture.read_text(encoding="utf-8"), flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", figure.read_text(encoding="utf-8"), flags=re.DOTALL)
     svg = re.sub(r'(?<=\s[dxy]=")[^"]*', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
     return "data:image/svg+xml," + quote(re.sub(r"\s+", " ", svg), safe=" !$()*+,-./;=?@_")
 
 
-def _data(charts: Sequence[Chart]) -> str:
-    """Return the charts as JSON that cannot end the script in which it stands."""
-    values = {"colours": COLOURS, "markers": MARKERS, "dashes": DASHES, "charts": [_plain(chart) for chart in charts]}
-    return json.dumps(values, separators=(",", ":"), allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
-
-
-def _plain(chart: Chart) -> dict[str, Any]:
-    """Return a chart as plain values; what is the same x in many series stands there once."""
-    grids: dict[tuple[float | None, ...], int] = {}
-
-    def plain_series(series: Series) -> dict[str, Any]:
-        x = tuple(_rounded(series.x, X_DIGITS))
-        values = {name: _rounded(getattr(series, name), Y_DIGITS) for name in ("y", "low", "high")}
-        return {**series._asdict(), **values, "x": grids.setdefault(x, len(grids))}
-
-    panels = [{"data": panel.data, "series": list(map(plain_series, panel.series))} for panel in chart.panels]
-    return {**chart._asdict(), "panels": panels, "grids": list(grids)}
-
-
-def _rounded(values: Iterable[float], digits: int) -> list[float | None]:
-    """Return numbers with so many significant digits; what is not finite is missing.
-
-    Examples
-    --------
-    >>> _rounded([1234567.0, 0.000123456, float("nan")], 5)
-    [1234600, 0.00012346, None]
-    """
-    return [_short(float(f"{value:.{digits}g}")) if isfinite(value) else None for value in values]
-
-
-def _short(value: float) -> float:
-    return int(value) if value.is_integer() else value
+def _machine(machine: Mapping[str, str]) -> str:
+    return f'<section id="machine">\n<h2>{MACHINE}</h2>\n{_terms(machine)}\n</section>' if machine else ""

@@ -12,7 +12,7 @@ import msgspec
 from delaytron import plotting
 from delaytron._version import __version__
 from delaytron.experiments.report import figures
-from delaytron.experiments.report.charts import Chart
+from delaytron.experiments.report.model import Chart
 from delaytron.files.atomic import replace_file
 
 

@@ -14,17 +14,23 @@ function toggleSeries(chart, label, button) {
   drawAll(chart);
 }
 
+function legendButton(chart, label, sample) {
+  const same = chart.spec.same[label];
+  const text = same === undefined ? label : `${label} (same as ${same})`;
+  const button = element("button", { type: "button", "aria-pressed": "true" }, sample, text);
+  button.addEventListener("click", () => toggleSeries(chart, label, button));
+  return button;
+}
+
 function legendOf(chart) {
   const first = new Map();
   for (const series of chart.spec.panels.flatMap((panel) => panel.series)) {
     if (!first.has(series.label)) first.set(series.label, series);
   }
-  const buttons = [...first.values()].map((series) => {
-    const sample = swatch(series, chart.spec.kind);
-    const button = element("button", { type: "button", "aria-pressed": "true" }, sample, series.label);
-    button.addEventListener("click", () => toggleSeries(chart, series.label, button));
-    return button;
-  });
+  const buttons = [...first].map(([label, series]) => legendButton(chart, label, swatch(series, chart.spec.kind)));
+  if (chart.spec.panels.some((panel) => panel.majority !== null)) {
+    buttons.push(legendButton(chart, data.majority, majoritySwatch()));
+  }
   return element("div", { class: "legend", role: "group", "aria-label": "Series shown" }, ...buttons);
 }
 
@@ -52,13 +58,13 @@ function moveCursor(chart, panel, event) {
   plot.setCursor({ left: plot.valToPos(x[next], "x"), top: 10 }, true, true);
 }
 
-function newPanel(chart, { data: name, series }) {
-  const told = `${chart.spec.title}, ${name}`;
-  const box = element("div", { class: "plot", tabindex: "0", role: "img", "aria-label": told });
+function newPanel(chart, { data: name, series, majority }) {
+  const description = `${chart.spec.title}, ${name}`;
+  const box = element("div", { class: "plot", tabindex: "0", role: "img", "aria-label": description });
   const button = { type: "button", class: "larger", "aria-pressed": "false", title: "Enlarge" };
   const larger = element("button", button, name);
   const root = element("div", { class: "panel" }, larger, box);
-  const panel = { data: name, series, box, root, aside: element("div", { class: "aside", hidden: "" }) };
+  const panel = { data: name, series, majority, box, root, aside: element("div", { class: "aside", hidden: "" }) };
   for (const kind of ["pointerenter", "focus"]) box.addEventListener(kind, () => (chart.active = panel));
   box.addEventListener("keydown", (event) => moveCursor(chart, panel, event));
   box.addEventListener("blur", () => (tip.hidden = true));
@@ -87,26 +93,28 @@ function startChart(article) {
   article.querySelector(".live").replaceChildren(controls, panels);
   drawAll(chart);
   for (const panel of chart.panels) followWidth(chart, panel);
-  article.classList.add("drawn"); // only now the picture may go
+  article.classList.add("drawn"); // only now the figure may go
   return chart;
 }
 
-// Paper needs the pictures: they are made ready one by one when all else is done.
-function loadPictures([first, ...others]) {
+// Paper needs the figures: they are made ready one by one when all else is done.
+function loadFigures([first, ...others]) {
   if (first === undefined) return;
   first.loading = "eager";
-  setTimeout(loadPictures, 100, others);
+  setTimeout(loadFigures, 100, others);
 }
 
 function explainCharts() {
   const hint =
     "Point at a panel to read its values, and those of the other data sets at the same place; with the keyboard, " +
     "go to a panel and press the arrow keys. A name in the legend hides its line, a data set's name enlarges its " +
-    "panel. Drag to zoom in, double-click to zoom out. Every panel has its own scale.";
-  document.querySelector("#charts > h2")?.after(element("p", { class: "hint" }, hint));
+    "panel. Drag to zoom in, double-click to zoom out. Every panel has its own scale, and values that share a place " +
+    "stand a little side by side, so that none hides another.";
+  const summary = element("summary", {}, "How to read the charts");
+  document.querySelector(".chart .caption")?.after(element("details", { class: "hint" }, summary, element("p", {}, hint)));
 }
 
-// Where drawing fails the picture stays, and the other charts are drawn all the same.
+// Where drawing fails the figure stays, and the other charts are drawn all the same.
 function tryChart(article) {
   try {
     return [startChart(article)];
@@ -120,5 +128,5 @@ function tryChart(article) {
 explainCharts();
 const charts = [...document.querySelectorAll(".chart")].flatMap(tryChart);
 addEventListener("scroll", () => (tip.hidden = true), { passive: true });
-addEventListener("load", () => loadPictures([...document.images]));
+addEventListener("load", () => loadFigures([...document.images]));
 darkMode.addEventListener("change", () => charts.forEach(drawAll));

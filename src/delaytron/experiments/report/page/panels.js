@@ -3,8 +3,9 @@
 
 const FONT = "11px system-ui, sans-serif";
 const LETTER = 6; // pixels, width of one in this font, rather more than less
-const LONGEST_NAME = 22;
+const LONGEST_NAME = 30;
 const FEW_NAMES = 6; // stand aslant, more of them upright
+const LONGEST_TICK = 5; // letters of a number along the x axis
 
 function axisOptions(chart, side, label) {
   const line = { stroke: themeColour("--line"), width: 1 };
@@ -22,9 +23,13 @@ function widthOf(names) {
   return 12 + LETTER * Math.max(4, ...(names ?? []).map((name) => name.length));
 }
 
+function slantOf(chart) {
+  return chart.spec.ticks.length > FEW_NAMES ? 90 : 45;
+}
+
 function namedAxis(chart) {
   const names = chart.spec.ticks.map((name) => shortened(name, LONGEST_NAME));
-  const slant = names.length > FEW_NAMES ? 90 : 45;
+  const slant = slantOf(chart);
   return {
     ...axisOptions(chart, "x", chart.spec.x), rotate: slant,
     size: Math.round(widthOf(names) * Math.sin((slant * Math.PI) / 180)),
@@ -34,7 +39,7 @@ function namedAxis(chart) {
 }
 
 function seriesOptions(chart, column) {
-  const bare = chart.spec.kind === "dots" ? { paths: () => null } : {};
+  const bare = chart.spec.kind === "band" ? {} : { paths: () => null }; // others are drawn beside their marks
   return {
     label: column.series.label, stroke: colourOf(column.series), dash: gapsOf(column.series), width: 1.7,
     spanGaps: true, points: { show: false }, show: !chart.hidden.has(column.series.label), ...bare,
@@ -47,24 +52,31 @@ function plotOptions(chart, panel, drawn) {
   const band = chart.spec.kind === "band";
   return {
     ...sizeOf(chart, panel.box),
-    padding: [8, 10, 0, 0],
+    padding: [8, dots ? 10 : 2 + (LETTER * LONGEST_TICK) / 2, 0, dots ? roomForFirstName(chart, panel) : 0],
     legend: { show: false },
     scales: {
       x: { ...scale("x"), range: (plot, low, high) => xRange(chart, low, high) },
-      y: { ...scale("y"), range: (plot) => yRange(chart, drawn.columns, plot.series[0].idxs) },
+      y: { ...scale("y"), range: (plot) => yRange(chart, panel, drawn.columns, plot.series[0].idxs) },
     },
     axes: [dots ? namedAxis(chart) : axisOptions(chart, "x", chart.spec.x), axisOptions(chart, "y", chart.spec.y)],
     series: [{}, ...drawn.columns.map((column) => seriesOptions(chart, column))],
     cursor: {
       y: false, move: snapped, sync: { key: chart.spec.name }, drag: { x: !dots, y: false },
-      points: dots ? { show: false } : { size: 7 },
+      points: band ? { size: 7 } : { show: false },
     },
     hooks: {
-      drawAxes: [(plot) => band && drawBands(chart, plot, drawn)],
+      drawAxes: [(plot) => drawMajority(chart, panel, plot), (plot) => band && drawBands(chart, plot, drawn)],
       draw: [(plot) => band || drawMarks(chart, plot, drawn)],
       setCursor: [(plot) => showValues(chart, panel, plot, drawn)],
     },
   };
+}
+
+// A slanted name ends below its tick and begins further left: the first one must not begin outside.
+function roomForFirstName(chart, panel) {
+  const width = (LETTER * Math.min(chart.spec.ticks[0]?.length ?? 0, LONGEST_NAME)) / Math.SQRT2;
+  const halfStep = (panel.box.clientWidth - 60) / chart.spec.ticks.length / 2;
+  return slantOf(chart) === 45 ? Math.max(0, width - halfStep - 36) : 0;
 }
 
 // The cursor stands where there are values.

@@ -23,18 +23,25 @@ function columnOf(chart, series, x) {
   const at = (values, value) => values[place.get(value)] ?? null;
   const y = x.map((value) => at(series.y, value)).map((mean) => (fits(mean, chart.log.y) ? mean : null));
   const edge = (values) => x.map((value, i) => (y[i] === null ? null : at(values, value) ?? y[i]));
-  return { series, y, low: edge(series.low), high: edge(series.high) };
+  const runs = x.map((value) => (series.runs.length === 1 ? series.runs[0] : at(series.runs, value)));
+  return { series, y, low: edge(series.low), high: edge(series.high), runs };
 }
 
 function visible(chart, columns) {
   return columns.filter((column) => !chart.hidden.has(column.series.label));
 }
 
+// The error of always playing the most frequent class, where it is known and not hidden.
+function majorityOf(chart, panel) {
+  const known = panel.majority !== null && fits(panel.majority, chart.log.y);
+  return known && !chart.hidden.has(data.majority) ? [panel.majority] : [];
+}
+
 // The ends of the y axis: all that is visible between two places of x.
-function yRange(chart, columns, [first, last]) {
+function yRange(chart, panel, columns, [first, last]) {
   const within = (name) =>
     visible(chart, columns).flatMap((column) => column[name].slice(first, last + 1)).filter((value) => value !== null);
-  const means = within("y");
+  const means = [...within("y"), ...majorityOf(chart, panel)];
   if (means.length === 0) return chart.log.y ? [0.1, 1] : [0, 1];
   const lowestMean = Math.min(...means);
   const highest = Math.max(...means, ...within("high"));

@@ -28,10 +28,22 @@ function valueTable(chart, panel, drawn, rows, i) {
     element("tr", {},
       element("td", {}, swatch(column.series, chart.spec.kind), column.series.label),
       element("td", {}, short(column.y[i])),
-      element("td", {}, `${short(column.low[i])} .. ${short(column.high[i])}`));
-  const head = element("tr", {}, ...[chart.spec.y, "mean", "low .. high"].map((title) => element("th", {}, title)));
+      element("td", {}, spreadAt(column, i)),
+      element("td", {}, column.runs[i] ?? ""));
+  const names = [chart.spec.y, "mean", chart.spec.spread, "runs"];
+  const head = element("tr", {}, ...names.map((title) => element("th", {}, title)));
   const title = element("caption", {}, element("b", {}, panel.data), ` ${nameOfX(chart, drawn.x[i])}`);
-  return element("table", {}, title, head, ...rows.map(line));
+  return element("table", {}, title, head, ...rows.map(line), ...majorityOf(chart, panel).map(majorityLine));
+}
+
+// A single run has no interval.
+function spreadAt(column, i) {
+  return column.runs[i] === 1 ? "" : `${short(column.low[i])} .. ${short(column.high[i])}`;
+}
+
+function majorityLine(error) {
+  const name = element("td", {}, majoritySwatch(), data.majority);
+  return element("tr", {}, name, element("td", {}, short(error)), element("td"), element("td"));
 }
 
 function showTip(chart, panel, plot, table) {

@@ -1,11 +1,11 @@
-// How things look: colours, markers, dashes, numbers. The lists come from the page's data, so that the charts look like
-// the pictures.
+// Styles: colours, markers, dashes, numbers. The lists come from the page's data, so that the charts look like the
+// figures.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const darkMode = matchMedia("(prefers-color-scheme: dark)");
 
-// Outlines around 0 with a radius of about 1, by the letters of the plotting library that draws the pictures.
+// Outlines around 0 with a radius of about 1, by the letters of the plotting library that draws the figures.
 const OUTLINES = {
   o: "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z",
   s: "M-.9-.9H.9V.9H-.9Z",
@@ -16,10 +16,11 @@ const OUTLINES = {
   X: "M-1.1-.6L-.6-1.1L0-.5L.6-1.1L1.1-.6L.5 0L1.1.6L.6 1.1L0 .5L-.6 1.1L-1.1.6L-.5 0Z",
   "*": "M0-1.3L.33-.43L1.24-.4L.52.16L.76 1.05L0 .55L-.76 1.05L-.52.16L-1.24-.4L-.33-.43Z",
 };
+const WIDE_GAPS = [6, 6]; // the line below is seen
 const GAPS = { "-": [], "--": [7, 4], "-.": [8, 3, 2, 3], ":": [2, 3] };
 
 function listed(series) {
-  return data.colours[series.look % data.colours.length];
+  return data.colours[series.style % data.colours.length];
 }
 
 function isBlack(series) {
@@ -32,12 +33,12 @@ function colourOf(series) {
 }
 
 function outlineOf(series) {
-  return OUTLINES[data.markers[series.look % data.markers.length]];
+  return OUTLINES[data.markers[series.style % data.markers.length]];
 }
 
 function gapsOf(series) {
-  const dash = Math.floor(series.look / data.colours.length) % data.dashes.length;
-  return series.dashed ? GAPS["--"] : GAPS[data.dashes[dash]];
+  const dash = Math.floor(series.style / data.colours.length) % data.dashes.length;
+  return series.dashed ? WIDE_GAPS : GAPS[data.dashes[dash]];
 }
 
 function themeColour(name) {
@@ -46,19 +47,26 @@ function themeColour(name) {
 
 // A sample of a line for legends: what stands in the chart, small.
 function swatch(series, kind) {
+  const colour = isBlack(series) ? "currentColor" : colourOf(series);
+  const line = { d: "M-14 0H14", stroke: colour, "stroke-width": 2, "stroke-dasharray": gapsOf(series).join(" ") };
+  const marker = { d: outlineOf(series), transform: "scale(4)", fill: colour };
+  return drawingOf([...(kind === "dots" ? [] : [line]), ...(kind === "band" ? [] : [marker])]);
+}
+
+function majoritySwatch() {
+  return drawingOf([{ d: "M-14 0H14", stroke: "var(--muted)", "stroke-width": 2, "stroke-dasharray": "2 3" }]);
+}
+
+function drawingOf(paths) {
   const space = "http://www.w3.org/2000/svg";
   const drawing = document.createElementNS(space, "svg");
-  const add = (tag, attributes) => {
-    const shape = drawing.appendChild(document.createElementNS(space, tag));
-    for (const [name, value] of Object.entries(attributes)) shape.setAttribute(name, value);
-  };
   drawing.setAttribute("viewBox", "-14 -6 28 12");
   drawing.setAttribute("class", "swatch");
   drawing.setAttribute("aria-hidden", "true");
-  const colour = isBlack(series) ? "currentColor" : colourOf(series);
-  const line = { d: "M-14 0H14", stroke: colour, "stroke-width": 2, "stroke-dasharray": gapsOf(series).join(" ") };
-  if (kind !== "dots") add("path", line);
-  if (kind !== "band") add("path", { d: outlineOf(series), transform: "scale(4)", fill: colour });
+  for (const attributes of paths) {
+    const shape = drawing.appendChild(document.createElementNS(space, "path"));
+    for (const [name, value] of Object.entries(attributes)) shape.setAttribute(name, value);
+  }
   return drawing;
 }
 
