@@ -244,13 +244,14 @@ class TestHeadline:
         )
 
     def test_learners_with_other_feedback_take_no_part_and_are_named(self):
-        outcomes = [self.late("digits", "perceptron", 0.01), self.late("digits", "pab", 0.1, runs=20)]
+        outcomes = [self.late("digits", name, 0.01) for name in ("perceptron", "passive_aggressive")]
+        outcomes.append(self.late("digits", "pab", 0.1, runs=20))
         sentence = headline(rank(outcomes), {})
         assert sentence == (
             "With delays of up to 5,000 rounds, on digits the error of pab is 0.1000 ± 0.0000 (20 runs)."
         )
         notes = small_print(sentence, outcomes)
-        assert notes[0].startswith("Not compared: perceptron (is told the true label")
+        assert notes[0].startswith("Not compared: perceptron and passive_aggressive (is told the true label")
         assert notes[1] == FEW_RUNS_NOTE
 
     def test_no_outcome_has_no_headline(self):

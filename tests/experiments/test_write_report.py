@@ -94,7 +94,7 @@ def test_every_error_has_its_interval_and_runs(left):
     first, *others = results.rows
     assert first == ("digits", MAJORITY, "any", "-", 1 - 183 / 1797, None, None)
     assert all(row[4].runs == row[5].runs == row[6] == 3 for row in others)
-    assert "64 times in 100" in " ".join(report.small_print)
+    assert "57 and 64 held the true error" in " ".join(report.small_print)
 
 
 def test_facts_count_what_was_played(left):

@@ -1,7 +1,7 @@
 """Facts about the data sets of an experiment, kept as small files beside its results: the report loads no data."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,7 @@ FOLDER = "data"  # below the results
 LONGEST_NAME = 40
 
 Storage = Literal["dense", "sparse"]
-Description = dict[str, Any]  # of a data set, as in `RunSpec.data`: its name and the options of `datasets.load`
+Description = Mapping[str, Any]  # of a data set, as in `RunSpec.data`: its name and the options of `datasets.load`
 
 
 class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ def facts_of_data(name: str, data: Dataset) -> DataFacts:
 
 
 def _facts_of(description: Description) -> DataFacts | None:
-    name = description["name"]
+    name = str(description["name"])
     if description.keys() == {"name"} and name in CARDS:
         return facts_of_card(name, CARDS[name])
     try:
@@ -121,7 +121,7 @@ def _descriptions(conditions: Iterable[Condition]) -> dict[str, Description]:
 def _path(description: Description, folder: Path) -> Path:
     """Return the file of a data set: other options or another content of a file are another data set."""
     digest = sha256(msgspec.json.encode(description, order="sorted")).hexdigest()
-    plain = re.sub(r"\W+", "-", Path(description["name"]).stem)[:LONGEST_NAME]
+    plain = re.sub(r"\W+", "-", Path(str(description["name"])).stem)[:LONGEST_NAME]
     return folder / FOLDER / f"{plain}-{digest[:12]}.json"
 
 

@@ -1,9 +1,9 @@
 """Figures of an experiment for print: a panel for each data set, and one legend for all."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,10 +20,14 @@ POINTS = 72  # of an inch
 LINE_STEP = 3.0  # points between lines that share their x, so that none hides another
 LINES_SPREAD = 15.0  # points between the first and the last of them, at most
 NAME_SHARE = 0.6  # of the room between two names is for the dots of all series side by side
+MARKER = 4.0  # points
+SMALLEST_MARKER = 2.0
 DASHES = (0, (4, 4))  # gaps as long as dashes: the line below is seen
 BASELINE = {"color": "0.4", "linestyle": ":", "linewidth": 1.4}
 SIDE_MARGIN = 0.09  # of a panel's width is free on either side, for lines that stand aside
 DEEPEST_BAR = 4  # a bar may reach a quarter of the lowest mean on a log axis, then it is cut
+
+Handle: TypeAlias = Any  # what stands in a legend: an artist or a container of them
 
 
 def draw_figures(charts: Iterable[Chart], folder: Path) -> list[Path]:
@@ -51,7 +55,7 @@ def _figure(chart: Chart) -> Any:
     height = (HEIGHT + below) * rows + 0.8
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    entries: dict[str, Any] = {}
+    entries: dict[str, Handle] = {}
     for panel, ax in zip(chart.panels, axes, strict=False):
         entries |= _draw_panel(ax, chart, panel)
     for ax in axes[len(chart.panels) :]:
@@ -61,12 +65,12 @@ def _figure(chart: Chart) -> Any:
     return figure
 
 
-def _draw_panel(ax: Any, chart: Chart, panel: Panel) -> dict[str, Any]:
+def _draw_panel(ax: Any, chart: Chart, panel: Panel) -> dict[str, Handle]:
     """Draw a data set; return what stands for each series in the legend."""
-    offsets = _offsets(chart, len(panel.series))
+    step = _step(chart, len(panel.series))
+    middle = (len(panel.series) - 1) / 2
     drawn = {
-        series.label: _draw(ax, chart.kind, series, offset)
-        for series, offset in zip(panel.series, offsets, strict=True)
+        series.label: _draw(ax, chart.kind, series, step, place - middle) for place, series in enumerate(panel.series)
     }
     baseline = {}
     if panel.majority is not None:
@@ -76,35 +80,31 @@ def _draw_panel(ax: Any, chart: Chart, panel: Panel) -> dict[str, Any]:
     return drawn | baseline
 
 
-def _offsets(chart: Chart, count: int) -> Sequence[float]:
-    """Return how many points each series stands aside of its x."""
-    if chart.kind == "band" or not count:
-        return [0.0] * count
+def _step(chart: Chart, count: int) -> float:
+    """Return how many points lie between two series that share their x."""
     if chart.kind == "dots":
-        step = NAME_SHARE * POINTS * (WIDTH - 0.7) / max(1, len(chart.ticks)) / count
-    else:
-        step = min(LINE_STEP, LINES_SPREAD / count)
-    return [step * (place - (count - 1) / 2) for place in range(count)]
+        return NAME_SHARE * POINTS * (WIDTH - 0.7) / max(1, len(chart.ticks)) / max(1, count)
+    return min(LINE_STEP, LINES_SPREAD / max(1, count))
 
 
-def _draw(ax: Any, kind: str, series: Series, offset: float) -> Any:
-    """Draw a series; return what stands for it in the legend."""
+def _draw(ax: Any, kind: str, series: Series, step: float, place: float) -> Handle:
+    """Draw a series, so many steps aside; return what stands for it in the legend."""
     style = look_of(series.style)
     if series.dashed:
         style["linestyle"] = DASHES
     if kind == "band":
         colour_and_dashes: LineStyle = {"color": style["color"], "linestyle": style["linestyle"]}
         return draw_band(ax, series.x, series.y, series.low, series.high, **colour_and_dashes)
-    style["markersize"] = 4
+    style["markersize"] = MARKER
     if kind == "dots":
-        style["linestyle"] = "none"
+        style |= {"linestyle": "none", "markersize": min(MARKER, max(SMALLEST_MARKER, step))}
     around = np.abs(np.array([series.y]) - np.array([series.low, series.high]))
     bars = ax.errorbar(series.x, series.y, around, capsize=2, **style)
-    _move_aside(ax, bars, offset)
+    _move_aside(ax, bars, step * place)
     return bars
 
 
-def _move_aside(ax: Any, bars: Any, points: float) -> None:
+def _move_aside(ax: Any, bars: Handle, points: float) -> None:
     """Move what is drawn to the side; its numbers, and the ends of the axes, stay what they are."""
     from matplotlib.transforms import ScaledTranslation  # noqa: PLC0415 - slow to import
 
@@ -135,7 +135,7 @@ def _scale(log: bool) -> str:
     return "log" if log else "linear"
 
 
-def _add_legend(figure: Any, chart: Chart, entries: dict[str, Any]) -> None:
+def _add_legend(figure: Any, chart: Chart, entries: dict[str, Handle]) -> None:
     """Put the legend below, as high as it needs to be; a line that lies on another says so."""
     names = [f"{label} (same as {chart.same[label]})" if label in chart.same else label for label in entries]
     if not names:

@@ -38,8 +38,11 @@ def small_print(sentence: str, outcomes: Sequence[Outcome]) -> list[str]:
 def _left_out(outcomes: Sequence[Outcome]) -> list[str]:
     """Name the learners that take no part in the headline, and why."""
     compared = {outcome.condition.title for outcome in with_papers_feedback(outcomes)}
-    others = {o.condition.title: o.run.learner for o in outcomes if compared and o.condition.title not in compared}
-    return [f"{title} ({learner_class(name).remark})" for title, name in others.items()]
+    titles: dict[str, list[str]] = {}
+    for title, name in dict.fromkeys((outcome.condition.title, outcome.run.learner) for outcome in outcomes):
+        if compared and title not in compared:
+            titles.setdefault(learner_class(name).remark, []).append(title)
+    return [f"{' and '.join(names)} ({reason})" for reason, names in titles.items()]
 
 
 class Duel(NamedTuple):
