@@ -313,7 +313,7 @@ class TestResults:
 
     def test_a_delay_chooses_among_them(self, folder):
         (document,) = json.loads(output_of("--results", folder, "--delay", 5, "--json"))
-        assert document["delay"] == "Uniform(D=5)"
+        assert document["delay"] == "uniform:5"
 
     def test_other_data_are_noticed(self, folder):
         result = delaytron("--results", folder, "--data", "digits", "--scale", "standard")
@@ -331,8 +331,9 @@ class TestResults:
         [
             ({"parameters": {"gamma": 0.1, "noise": [0.1, 0.0]}}, "no bound is about runs with noise"),
             ({"dataset": "iris"}, "the results are of the file iris; give --data"),
-            ({"delay": "Trace(4 delays, 25.0% never)"}, "give --delay"),
+            ({"delay": "trace of 4 delays, 25.0% never"}, "give --delay"),
             ({"delay": "Weibull(k=2)"}, "give --delay"),
+            ({"delay": "trace:gone.csv"}, "give --delay"),
             ({"learner": "soba"}, "has no delaytron\n"),
             ({"rounds": 0}, "rounds must be an integer"),
         ],

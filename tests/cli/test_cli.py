@@ -57,7 +57,7 @@ class TestRun:
         assert row["final_greedy_errors"] == expected.greedy_error.tolist()
         assert row["error"] == mean_of(expected.final_error).value
         assert row["error_margin"] == mean_of(expected.final_error).margin
-        assert (row["learner"], row["dataset"], row["delay"]) == ("delaytron", "synsep", "Uniform(D=50)")
+        assert (row["learner"], row["dataset"], row["delay"]) == ("delaytron", "synsep", "uniform:50")
         assert (row["rounds"], row["runs"], row["seed"], row["sampling"]) == (800, 2, 3, "replacement")
         assert row["versions"]["delaytron"] == dt.__version__
         assert row["best"]
@@ -66,8 +66,8 @@ class TestRun:
     def test_every_learner_meets_every_delay_and_gamma(self):
         rows = rows_of("banditron", "perceptron", "--delay", "1,30", "--delay", "fixed:7", "--gamma", "0.1,0.3")
         assert [(row["learner"], row["delay"], row["parameters"].get("gamma")) for row in rows] == [
-            *(("banditron", d, g) for d in ("Uniform(D=1)", "Uniform(D=30)", "Fixed(d=7)") for g in (0.1, 0.3)),
-            *(("perceptron", d, None) for d in ("Uniform(D=1)", "Uniform(D=30)", "Fixed(d=7)")),
+            *(("banditron", d, g) for d in ("uniform:1", "uniform:30", "fixed:7") for g in (0.1, 0.3)),
+            *(("perceptron", d, None) for d in ("uniform:1", "uniform:30", "fixed:7")),
         ]
         expected = play("banditron", "fixed:7", gamma=[0.1, 0.3])
         assert [rows[4]["final_errors"], rows[5]["final_errors"]] == expected.final_error.reshape(2, 2).tolist()
@@ -77,8 +77,8 @@ class TestRun:
         rows = rows_of("--delay", "lognormal:20,1.5+missing:0.2", "--delay", "3,4")
         assert [row["delay"] for row in rows] == [
             "WithMissing(model=LogNormal(median=20.0, sigma=1.5), rate=0.2)",
-            "Uniform(D=3)",
-            "Uniform(D=4)",
+            "uniform:3",
+            "uniform:4",
         ]
 
     def test_set_makes_a_grid_for_the_learners_that_take_it(self):
@@ -189,7 +189,7 @@ class TestCompare:
         assert (document["dataset"], document["rounds"], document["runs"]) == ("synsep", 800, 2)
         assert (document["tuning_runs"], document["budget"], document["left_out"]) == (1, 3, [])
         assert (document["seed"], document["tuning_seed"]) == (2, 1_000_005)
-        assert document["rows"][0]["delay_model"] == "Uniform(D=1)"
+        assert document["rows"][0]["delay_model"] == "uniform:1"
 
     @pytest.mark.parametrize("columns", [80, 120])
     def test_the_table_has_a_line_per_learner_the_best_first(self, columns):

@@ -54,7 +54,7 @@ class Promises:
     @cached_property
     def document(self) -> dict[str, Any]:
         """All numbers as plain values."""
-        told = {"delay": repr(self.terms.delay), "seed": self.terms.seed}
+        told = {"delay": str(self.terms.delay), "seed": self.terms.seed}
         return {**self.arguments, **told, "bounds": self._lines(), "versions": versions()}
 
     def _lines(self) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ class Promises:
         sizes = f"T = {arguments['n_rounds']:,}, K = {arguments['n_classes']}, gamma = {arguments['gamma']:g}"
         loss = f"hinge losses of W {arguments['comparator_loss']:g}"
         weights = f"R = {arguments['radius']:g}, ||W|| = {arguments['norm']:g}, {loss}"
-        delays = f"{self.terms.delay!r}, seed {self.terms.seed}: {_waiting(arguments)}"
+        delays = f"{self.terms.delay}, seed {self.terms.seed}: {_waiting(arguments)}"
         return Group(Text(f"{sizes}, {weights}\n{delays}\n"), self._table())
 
     def _table(self) -> Table:
@@ -133,7 +133,7 @@ def _study_parts(study: Study) -> Iterator[RenderableType]:
     arguments = trial.arguments(trial.comparators[0])
     rows = f"{trial.data.name}: {trial.data.n_rows:,} rows, K = {trial.data.n_classes}, R = {arguments['radius']:.4g}"
     runs = f"{terms.runs} run{'s' * (terms.runs > 1)} of {terms.rounds:,} rounds, gamma = {terms.gamma:g}"
-    yield Text(f"{rows}; {runs}\n{terms.delay!r}, seed {terms.seed}: {_waiting(arguments)}\n")
+    yield Text(f"{rows}; {runs}\n{terms.delay}, seed {terms.seed}: {_waiting(arguments)}\n")
     used = {one.comparator.name: one.comparator for one in study.measured}
     yield _study_table(study, list(used))
     for letter, comparator in zip(LETTERS, used.values(), strict=False):

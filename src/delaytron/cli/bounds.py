@@ -1,6 +1,5 @@
 """`delaytron bounds`: what theory promises, and beside it what was measured."""
 
-import ast
 import json as json_files
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -31,11 +30,6 @@ delaytron bounds --data synsep --rounds 20000 --runs 5 --plot synsep.png
 delaytron bounds --data iris.csv --label species --delay 10 --csv bounds.csv
 delaytron bounds --results out
 """
-
-MODELS = {
-    model.__name__: model
-    for model in (delays.Fixed, delays.Uniform, delays.Geometric, delays.LogNormal, delays.Pareto, delays.WithMissing)
-}
 
 DataName = Annotated[str | None, typer.Option(metavar="NAME_OR_FILE", help=options.DATA_HELP, show_default="theory")]
 Results = Annotated[
@@ -202,7 +196,7 @@ def _recorded(folder: Path, delay: str | None) -> list[_Line]:
         lines = [_Line(**{name: row[name] for name in _Line._fields}) for row in rows]
     except (ValueError, KeyError, TypeError):
         raise InvalidInput(f"{str(path)!r} is not what `delaytron run --output` writes") from None
-    wanted = [line for line in lines if delay is None or line.delay == repr(delays.parse(delay))]
+    wanted = [line for line in lines if delay is None or line.delay == str(delays.parse(delay))]
     if not wanted:
         there = ", ".join(line.delay for line in lines)
         raise InvalidInput(
@@ -217,16 +211,9 @@ def _data_name(lines: Sequence[_Line]) -> str:
     return lines[0].dataset
 
 
-def _model(text: str) -> Any:
-    """Read a delay model as results name it, such as WithMissing(model=Uniform(D=1000), rate=0.2)."""
+def _model(text: str) -> delays.Delay:
+    """Read a delay model as results name it; recorded delays that came from no file are known by their size only."""
     try:
-        return _built(ast.parse(text, mode="eval").body)
-    except (SyntaxError, AttributeError, LookupError, TypeError, ValueError):
+        return delays.parse(text)
+    except InvalidInput:
         raise InvalidInput(f"the results do not hold the delays of {text}; give --delay") from None
-
-
-def _built(node: Any) -> Any:
-    if isinstance(node, ast.Call):
-        name: Any = node.func
-        return MODELS[name.id](**{str(word.arg): _built(word.value) for word in node.keywords})
-    return ast.literal_eval(node)

@@ -167,7 +167,7 @@ def _unequal(what: str, named: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _label(delay: Any) -> str:
-    return repr(as_delay(delay)) if isinstance(delay, Delay) or np.ndim(delay) else str(delay).strip()
+    return str(as_delay(delay)) if isinstance(delay, Delay) or np.ndim(delay) else str(delay).strip()
 
 
 def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: dict[str, Any]) -> tuple[Settings, str]:

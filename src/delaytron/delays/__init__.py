@@ -2,6 +2,7 @@
 
 from delaytron.delays.models import (
     ALLOWED,
+    MODELS,
     Delay,
     Fixed,
     Geometric,
@@ -17,6 +18,7 @@ from delaytron.records import NEVER
 
 __all__ = [
     "ALLOWED",
+    "MODELS",
     "NEVER",
     "Delay",
     "Fixed",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.delays.models import LogNormal, Pareto
+from delaytron.delays.models import NAMES, LogNormal, Pareto
 from delaytron.records import Array, Ints
 
 NARROW = 1e-4  # standard deviations below which the chance of a cell is its width times the density in its middle
@@ -32,7 +32,7 @@ class Fit:
     @property
     def name(self) -> str:
         """What the command line calls the model."""
-        return type(self.model).__name__.lower()
+        return NAMES[type(self.model)]
 
     def survival(self, delays: Array | Ints) -> Array:
         """Return the chance that a delay is longer than each of these."""
@@ -63,7 +63,7 @@ def _judge(model: LogNormal | Pareto, values: Ints, counts: Ints) -> Fit:
         words = [f"{float(f'{value:.{digits}g}'):.{max(digits, 6)}g}" for value in astuple(model)]
         if log_likelihood(type(model)(*map(float, words)), values, counts) > best - HARMLESS:
             break
-    return Fit(model, f"{type(model).__name__.lower()}:{','.join(words)}", best, _distance(model, values, counts))
+    return Fit(model, f"{NAMES[type(model)]}:{','.join(words)}", best, _distance(model, values, counts))
 
 
 def log_likelihood(model: LogNormal | Pareto, values: Ints, counts: Ints) -> float:

@@ -17,7 +17,7 @@ Examples
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields
 from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -29,10 +29,7 @@ from delaytron.delays.traces import Trace, open_trace
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER
 
-ALLOWED = (
-    "1000 or uniform:D, fixed:D, geometric:MEAN, lognormal:MEDIAN,SIGMA, pareto:MINIMUM,ALPHA, trace:FILE, "
-    "each optionally followed by +missing:RATE"
-)
+MISSING = "+missing:"  # between a model and the share of its feedback that gets lost
 
 
 @runtime_checkable
@@ -75,6 +72,16 @@ class _Model(ABC):
 
     @abstractmethod
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]: ...
+
+    def __str__(self) -> str:
+        """Return the text that `parse` reads; a class that it does not know has only its representation."""
+        name = NAMES.get(type(self))
+        return repr(self) if name is None else f"{name}:{','.join(map(_written, astuple(self)))}"
+
+
+def _written(value: float) -> str:
+    """Return a number exactly, an integer without a decimal point."""
+    return repr(value).removesuffix(".0")
 
 
 @dataclass(frozen=True)
@@ -141,30 +148,54 @@ class WithMissing(_Model):
         delays = check_integers(f"the delays of {self.model!r}", drawn, n_rounds, low=1)
         return np.where(rng.random(n_rounds) < self.rate, NEVER, delays)
 
+    def __str__(self) -> str:
+        return f"{self.model}{MISSING}{_written(self.rate)}"
+
+
+MODELS: dict[str, type[Any]] = {
+    "uniform": Uniform,
+    "fixed": Fixed,
+    "geometric": Geometric,
+    "lognormal": LogNormal,
+    "pareto": Pareto,
+}
+NAMES = {model: name for name, model in MODELS.items()}
+WRITTEN = [f"{name}:{','.join(item.name.upper() for item in fields(model))}" for name, model in MODELS.items()]
+ALLOWED = f"1000 or {', '.join(WRITTEN)}, trace:FILE, each optionally followed by {MISSING}RATE"
+
 
 def parse(text: str) -> Delay:
-    """Read a delay model from the command line's short form.
+    """Read a delay model from the command line's short form; `str` of a model writes it.
 
     Examples
     --------
     >>> parse("1000"), parse("lognormal:100,1.5+missing:0.2")
     (Uniform(D=1000), WithMissing(model=LogNormal(median=100.0, sigma=1.5), rate=0.2))
+    >>> str(parse("1000")), str(LogNormal(100, 1.5))
+    ('uniform:1000', 'lognormal:100,1.5')
     """
-    models = {kind.__name__.lower(): kind for kind in (Fixed, Uniform, Geometric, LogNormal, Pareto)}
-    main, *rates = text.strip().split("+missing:", maxsplit=1)
-    name, _, words = (main if ":" in main else f"uniform:{main}").partition(":")
+    main, *rates = text.strip().split(MISSING)
     try:
-        delay: Delay
-        if name == "trace":
-            delay = open_trace(words)
-        else:
-            values: list[Any] = [int(word) if word.strip().isdigit() else float(word) for word in words.split(",")]
-            delay = models[name](*values)
-        return WithMissing(delay, float(rates[0])) if rates else delay
+        delay = _parse_model(main if ":" in main else f"uniform:{main}")
+        for rate in rates:
+            delay = WithMissing(delay, float(rate))
     except InvalidInput:
         raise
     except (KeyError, TypeError, ValueError):  # an unknown name, a wrong count, not a number
         raise InvalidInput(f"a delay must be {ALLOWED}; got {text!r}") from None
+    return delay
+
+
+def _parse_model(text: str) -> Delay:
+    name, _, words = text.partition(":")
+    if name == "trace":
+        return open_trace(words)
+    model: Delay = MODELS[name](*map(_number, words.split(",")))
+    return model
+
+
+def _number(word: str) -> float:
+    return int(word) if word.strip().isdigit() else float(word)
 
 
 def as_delay(value: Any) -> Delay:

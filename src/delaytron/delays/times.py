@@ -22,10 +22,14 @@ Place = Callable[[int], str]  # where a row stands, as an error begins
 
 
 class Recorded(NamedTuple):
-    """A delay per round and, where there were times, the seconds from event to outcome (NaN: no outcome)."""
+    """A delay per round and, where there were times, the seconds from event to outcome (NaN: no outcome).
+
+    `text` is what `delaytron.delays.parse` reads as the same, where there is such a text.
+    """
 
     delays: Ints
     waits: Array | None = None
+    text: str = ""
 
 
 class Times(NamedTuple):

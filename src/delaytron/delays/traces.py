@@ -15,6 +15,8 @@ from delaytron.delays.trace_files import TraceTable, as_table, read_content, rea
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER, Array, Ints
 
+NEVER_MARK = -1  # in the place of a delay: feedback that is lost
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Trace:
@@ -30,6 +32,8 @@ class Trace:
         One delay per round, `NEVER` for lost feedback.
     waits : ndarray of float64 or None
         Seconds from event to outcome, NaN for lost feedback, where the trace comes from times.
+    text : str
+        "trace:FILE" if that means this trace, as it does for a file that needs no names of columns; else how long it is.
 
     Examples
     --------
@@ -37,20 +41,24 @@ class Trace:
     Trace(3 delays, 33.3% never)
     >>> Trace([4, 1, 2]).sample(5, np.random.default_rng(0)).tolist()
     [4, 1, 2, 4, 1]
+    >>> str(Trace([4, 1, 2]))
+    'trace of 3 delays, 0.0% never'
     """
 
     source: InitVar[Sequence[int] | NDArray[Any] | str | Path | Recorded]
-    never: InitVar[int] = -1
+    never: InitVar[int] = NEVER_MARK
     delays: Ints = field(init=False)
     waits: Array | None = field(init=False)
+    text: str = field(init=False)
 
     def __post_init__(self, source: Any, never: int) -> None:
         recorded = _record(source, check_integer("never", never, at_least=-NEVER))
         object.__setattr__(self, "delays", recorded.delays)
         object.__setattr__(self, "waits", recorded.waits)
+        object.__setattr__(self, "text", recorded.text or f"trace of {self._size}")
 
     @classmethod
-    def from_times(cls, event: Any, outcome: Any, never: float = -1) -> Self:
+    def from_times(cls, event: Any, outcome: Any, never: float = NEVER_MARK) -> Self:
         """Make a trace of two columns of times: when something was decided, and when the outcome was known.
 
         Rounds are the events in the order of time, so a burst of traffic is many rounds. Feedback is delivered at
@@ -73,7 +81,7 @@ class Trace:
         return cls(delays_between(event, outcome, check_number("never", never)))
 
     @classmethod
-    def from_waits(cls, waits: Any, rate: float = 1.0, never: float = -1) -> Self:
+    def from_waits(cls, waits: Any, rate: float = 1.0, never: float = NEVER_MARK) -> Self:
         """Make a trace of waiting times in any unit, for a steady `rate` of rounds per unit.
 
         Examples
@@ -106,14 +114,21 @@ class Trace:
             raise InvalidInput(f"{path}, line 1: there must be a header with the columns {', '.join(named)}")
         if wait is None:
             return cls(_between(table, named))
-        return cls(delays_after(table.columns(named)[0], check_positive("rate", rate), -1, table.place))
+        return cls(delays_after(table.columns(named)[0], check_positive("rate", rate), NEVER_MARK, table.place))
 
     def sample(self, n_rounds: int, rng: np.random.Generator) -> Ints:  # noqa: ARG002
         """Return `n_rounds` delays, as recorded."""
         return np.resize(self.delays, check_integer("n_rounds", n_rounds, at_least=0))
 
+    @property
+    def _size(self) -> str:
+        return f"{len(self.delays)} delays, {np.mean(self.delays == NEVER):.1%} never"
+
+    def __str__(self) -> str:
+        return self.text
+
     def __repr__(self) -> str:
-        return f"Trace({len(self.delays)} delays, {np.mean(self.delays == NEVER):.1%} never)"
+        return f"Trace({self._size})"
 
 
 def _record(source: Any, never: int) -> Recorded:
@@ -121,7 +136,11 @@ def _record(source: Any, never: int) -> Recorded:
         return source
     if not isinstance(source, str | Path):
         return Recorded(_check(source, never, at_index))
-    path = Path(source)
+    text = f"trace:{source}" if never == NEVER_MARK else ""
+    return _read(Path(source), never)._replace(text=text)
+
+
+def _read(path: Path, never: int) -> Recorded:
     content = read_content(path)
     table = as_table(path, content)
     if table is not None and len(table.names) > 1:
@@ -144,7 +163,7 @@ def _check(values: Any, never: int, place: Place, file: str = "") -> Ints:
     return np.where(given == never, NEVER, np.minimum(given, NEVER)).astype(np.int64)
 
 
-def _between(table: TraceTable, names: Sequence[str], never: int = -1) -> Recorded:
+def _between(table: TraceTable, names: Sequence[str], never: int = NEVER_MARK) -> Recorded:
     event, outcome = table.columns(names)
     return delays_between(event, outcome, never, table.place)
 
@@ -187,7 +206,8 @@ def example(name: str) -> Trace:
     home = os.environ.get("DELAYTRON_DATA")
     folder = Path(home or "DELAYTRON_DATA").expanduser() / "delays"
     if home and (folder / known.file).is_file():
-        return Trace.from_file(folder / known.file, wait=known.wait)
+        trace = Trace.from_file(folder / known.file, wait=known.wait)
+        return Trace(Recorded(trace.delays, trace.waits, f"trace:{name}"))
     where = str(folder) if home else "the folder delays of a folder that the variable DELAYTRON_DATA names"
     raise InvalidInput(f"{name} is not on this machine: put {known.file}, made of {known.source}, into {where}")
 

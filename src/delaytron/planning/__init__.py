@@ -216,7 +216,7 @@ def _share(best: float | None) -> float:
 
 
 def _text(delay: Any) -> str:
-    return delay.strip() if isinstance(delay, str) else repr(as_delay(delay))
+    return delay.strip() if isinstance(delay, str) else str(as_delay(delay))
 
 
 def _bounded(model: Delay, problem: Problem, rounds: int, target: float, terms: Terms) -> Forecast:

@@ -182,7 +182,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def _forecast(plan: Plan, forecast: Forecast, factor: int) -> dict[str, Any]:
     return {
         "times_the_delay": factor,
-        "model": repr(forecast.model),
+        "model": str(forecast.model),
         "waiting": {"kind": EXACT, "sum": forecast.waited, "most": forecast.most},
         "bound": None if forecast.bound is None else _bound(plan, forecast, forecast.bound),
         "simulations": [_simulation(plan, one) for one in forecast.learners],

@@ -106,7 +106,7 @@ def simulate_settings(
     return Result(
         learner=learners[0].name,
         dataset=dataset.name,
-        delay=repr(config.delay),
+        delay=str(config.delay),
         rounds=checkpoints(n_rounds, n_checkpoints),
         parameters=[settings[jobs[j][1]] for j in order],
         run=np.array([jobs[j][0] for j in order]),

@@ -58,7 +58,7 @@ def _is_curve(one: "Measured") -> bool:
 def _title(study: "Study") -> str:
     terms = study.trial.terms
     runs = f"{terms.runs} runs, gamma = {terms.gamma:g}"
-    return fill(f"{study.trial.data.name}, delay {terms.delay!r}, {runs}", 90)
+    return fill(f"{study.trial.data.name}, delay {terms.delay}, {runs}", 90)
 
 
 def _draw_panel(panel: Any, study: "Study", found: Sequence["Measured"]) -> None:

@@ -110,7 +110,7 @@ class Study:
         return {
             "dataset": trial.data.name,
             **sizes,
-            "delay": repr(terms.delay),
+            "delay": str(terms.delay),
             **shared,
             **{name: float(value) for name, value in arguments.items()},
             "comparators": [{"name": c.name, "norm": c.norm, "loss_per_round": c.loss} for c in trial.comparators],
@@ -124,7 +124,7 @@ class Study:
         return pa.Table.from_pylist([row for one in self.measured for row in self._lines(one)])
 
     def _lines(self, one: Measured) -> list[dict[str, Any]]:
-        shared = {"dataset": self.trial.data.name, "delay": repr(self.trial.terms.delay)}
+        shared = {"dataset": self.trial.data.name, "delay": str(self.trial.terms.delay)}
         named = {
             **shared,
             "statement": one.statement.name,
