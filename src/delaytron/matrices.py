@@ -162,9 +162,24 @@ def as_kind(matrix: Any, sparse: bool) -> "Matrix":
         return matrix  # type: ignore[no-any-return]
     if not sparse:
         return np.ascontiguousarray(matrix.toarray())
+    return check_matrix(_as_csr(matrix))
+
+
+def _as_csr(matrix: NDArray[np.float64]) -> "Sparse":
+    """Return the non-zeros of a matrix, some rows at a time: SciPy would need several times their memory."""
     from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and seldom needed
 
-    return check_matrix(csr_array(matrix))
+    n_rows, n_features = matrix.shape
+    step = max(1, SLICE // n_features)
+    slices = [matrix[first : first + step] for first in range(0, n_rows, step)]
+    counts = np.concatenate([np.count_nonzero(rows, axis=1) for rows in slices])
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    indices = np.empty(ends[-1], np.int32)
+    values = np.empty(ends[-1])
+    for rows, first, last in zip(slices, ends[:-1:step], [*ends[step:-1:step], ends[-1]], strict=True):
+        indices[first:last] = np.nonzero(rows)[1]
+        values[first:last] = rows[rows != 0]
+    return csr_array((values, indices, ends), shape=matrix.shape)
 
 
 def stack_rows(parts: Sequence[Any]) -> "Matrix":

@@ -271,7 +271,7 @@ class TestMeasuring:
 
     def test_a_picture_says_where_regret_is_not_above_zero(self, found, monkeypatch):
         figures = []
-        monkeypatch.setattr(pictures, "save_picture", lambda figure, _: figures.append(figure))
+        monkeypatch.setattr(pictures, "save_figure", lambda figure, _: figures.append(figure))
         found.plot("nowhere.png")
         panels = [panel for part in figures[0].subfigs for panel in part.axes]
         assert [panel.get_title() for panel in panels] == list(pictures.PANELS.values())
@@ -291,7 +291,7 @@ def folder(tmp_path_factory):
     flags = ["--data", "digits", "--rounds", "200", "--runs", "2", "--output", str(folder)]
     models = ["--delay", "5", "--delay", "geometric:9+missing:0.1"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("delaytron.simulation.plots.save_picture", lambda *_: None)
+        patch.setattr("delaytron.simulation.plots.save_figure", lambda *_: None)
         args = ["run", "delaytron", "banditron", "--gamma", "0.1,0.2", *models, *flags]
         assert CliRunner().invoke(cli.app, args).exit_code == 0
     return folder

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from conftest import REAL_DATA
 from delaytron import cli
 from delaytron.cli.delays import BLOCKS
-from delaytron.delays import Trace, example, parse
+from delaytron.delays import Trace, example
 from delaytron.delays.summary import summarize
 
 real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")

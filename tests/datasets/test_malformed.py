@@ -155,7 +155,7 @@ ARRAYS = {
         of_npz(X_train=BITS, y_test=BITS[:, 0]),
         ": features and labels must be",
     ),
-    "no array in the zip": ("a.npz", zipped(X=b"none", y=b"none"), ": X must be an array as of numpy.savez"),
+    "no array in the zip": ("a.npz", zipped(X=b"none", y=b"none"), ": the array X cannot be read: EOF: reading magic"),
     "CSR that does not fit": ("a.npz", of_npz(**CSR, shape=[2, 2]), ": X must be a valid CSR matrix, but "),
 }
 CASES = TEXT | LIBSVM | TABLES | ARRAYS

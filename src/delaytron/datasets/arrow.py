@@ -7,21 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delaytron.datasets.base import Block
-from delaytron.datasets.columns import Encoder, Source, plan_columns, table_source
+from delaytron.datasets.columns import Encoder, plan_columns
 from delaytron.datasets.headers import Column, Columns, check_header, find_label
+from delaytron.datasets.tables import Source, rows_per_piece, table_source
 from delaytron.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET = "a Parquet file"
+DAMAGED = (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError)  # beside what pyarrow calls its own
 BLOCK_BYTES = 4 * 2**20  # of the features in one block
 READ_BYTES = 2**18  # of a column at a time: by default pyarrow reads all of the file ahead
 
 
 def read_parquet(path: Path, label: Column | None = None, categorical: Columns = ()) -> Block:
     """Read a whole Parquet file."""
-    return _only(_plan(_parquet_source(path), label, categorical))
+    return _plan(_parquet_source(path), label, categorical).whole()
 
 
 def open_parquet(path: Path, label: Column | None = None, categorical: Columns = ()) -> Callable[[], Iterator[Block]]:
@@ -32,55 +34,49 @@ def open_parquet(path: Path, label: Column | None = None, categorical: Columns =
 def read_feather(path: Path, label: Column | None = None, categorical: Columns = ()) -> Block:
     """Read a whole Feather or Arrow file."""
     with _reading(str(path), "a Feather file"):
-        table = _read_ipc(path)
-    return _only(_plan(_table_source(str(path), table), label, categorical))
+        source = _table_source(str(path), _validated(_read_ipc(path)))
+    return _plan(source, label, categorical).whole()
 
 
 def read_frame(frame: Any, label: Column | None = None, categorical: Columns = ()) -> Block:
     """Read a frame with the labels in one of its columns."""
-    return _only(_plan(_frame_source(frame), label, categorical))
+    return _plan(_frame_source(frame), label, categorical).whole()
 
 
 def read_features(frame: Any) -> Block:
     """Read a frame that holds features only; the block has no labels."""
-    return _only(plan_columns(_frame_source(frame), None))
+    return plan_columns(_frame_source(frame), None).whole()
 
 
 def _plan(source: Source, label: Column | None, categorical: Columns) -> Encoder:
     return plan_columns(source, find_label(source.name, list(source.types), label), categorical)
 
 
-def _only(plan: Encoder) -> Block:
-    (block,) = plan.blocks()
-    return block
-
-
 def _parquet_source(path: Path) -> Source:
-    from pyarrow.parquet import read_schema  # noqa: PLC0415 - slow to import
+    from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - slow to import
 
-    with _reading(str(path), PARQUET):
-        schema = read_schema(path)
-    return Source(str(path), _types(str(path), schema), partial(_read_parquet, path), "row {}".format)
+    with _reading(str(path), PARQUET), ParquetFile(path) as file:
+        types = _types(str(path), file.schema_arrow)
+        n_rows = file.metadata.num_rows
+    read = partial(_read_parquet, path)
+    return Source(str(path), types, n_rows, read, read, "row {}".format)
 
 
-def _read_parquet(path: Path, names: Sequence[str], n_rows: int | None) -> "Iterator[pa.Table]":
+def _read_parquet(path: Path, names: Sequence[str], n_rows: int | None = None) -> "Iterator[pa.Table]":
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
+    at_a_time = n_rows or rows_per_piece(len(names))
     with _reading(str(path), PARQUET), ParquetFile(path, buffer_size=READ_BYTES, pre_buffer=False) as file:
-        if n_rows is None:
-            yield file.read(list(names))
-            return
-        for batch in file.iter_batches(n_rows, columns=list(names)):
-            yield pa.Table.from_batches([batch])
+        for batch in file.iter_batches(at_a_time, columns=list(names)):
+            yield _validated(pa.Table.from_batches([batch]))
 
 
 def _frame_source(frame: Any) -> Source:
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-    with _reading("the frame", "a table", TypeError, ValueError):
-        table = pa.table(frame)
-    return _table_source("the frame", table)
+    with _reading("the frame", "a table"):
+        return _table_source("the frame", pa.table(frame))
 
 
 def _table_source(name: str, table: "pa.Table") -> Source:
@@ -90,8 +86,16 @@ def _table_source(name: str, table: "pa.Table") -> Source:
 def _types(name: str, schema: "pa.Schema") -> "dict[str, pa.DataType]":
     """Return the columns; the index of a pandas frame is not one of them."""
     check_header(name, schema.names)
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    index = _index_columns(schema)
     return {column: kind for column, kind in zip(schema.names, schema.types, strict=True) if column not in index}
+
+
+def _index_columns(schema: "pa.Schema") -> list[Any]:
+    about = schema.pandas_metadata or {}
+    index = about.get("index_columns", []) if isinstance(about, dict) else None
+    if not isinstance(index, list):
+        raise ValueError("what pandas noted of its index cannot be understood")  # noqa: TRY004 - the file is wrong
+    return index
 
 
 def _read_ipc(path: Path) -> "pa.Table":
@@ -106,15 +110,21 @@ def _read_ipc(path: Path) -> "pa.Table":
             return ipc.open_stream(file).read_all()
 
 
+def _validated(table: "pa.Table") -> "pa.Table":
+    """Return a table whose offsets, indices and letters are all as they should be: others end the process."""
+    table.validate(full=True)
+    return table
+
+
 @contextmanager
-def _reading(name: str, kind: str, *problems: type[Exception]) -> Iterator[None]:
-    """Say of something that cannot be read which it is."""
+def _reading(name: str, kind: str) -> Iterator[None]:
+    """Say of something that cannot be read which it is, in one line."""
     from pyarrow.lib import ArrowException  # noqa: PLC0415 - slow to import
 
     try:
         yield
     except InvalidInput:
         raise
-    except (ArrowException, OSError, *problems) as problem:
-        said = " ".join(map(str, problem.args))
+    except (ArrowException, *DAMAGED) as problem:
+        said = " ".join(" ".join(map(str, problem.args)).split())
         raise InvalidInput(f"{name} cannot be read as {kind}: {said}") from None

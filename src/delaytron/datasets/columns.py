@@ -4,7 +4,7 @@ Numbers stay numbers, true and false are 1 and 0. A column of text in which no c
 categories, and any that the user names becomes one column of 0 and 1 for each of its values.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 
 from delaytron.datasets.base import Block, class_name
 from delaytron.datasets.cells import as_text, is_missing, keys, number_in
+from delaytron.datasets.encoded import Cells, dense_matrix, empty_matrix, sparse_matrix
+from delaytron.datasets.form import encodes_sparse
 from delaytron.datasets.headers import Columns, check_header, find_columns
+from delaytron.datasets.tables import Source
 from delaytron.errors import InvalidInput
+from delaytron.matrices import stack_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,23 +26,7 @@ if TYPE_CHECKING:
     from delaytron.matrices import Matrix
 
 SURVEY_ROWS = 2**16  # read at a time to find the categories
-WIDE = 10_000  # columns: from here on memory matters more than speed
 TRUTH = {"false": 0.0, "true": 1.0}
-
-
-class Source(NamedTuple):
-    """A table that can be read again and again."""
-
-    name: str  # in errors
-    types: "dict[str, pa.DataType]"  # of the columns
-    read: "Callable[[Sequence[str], int | None], Iterable[pa.Table]]"  # these columns, at most so many rows at a time
-    place: Callable[[int], str]  # says where a row stands
-
-
-def table_source(name: str, table: "pa.Table", place: Callable[[int], str]) -> Source:
-    """Return a table in memory as a source; it is read at once."""
-    types = dict(zip(table.column_names, table.schema.types, strict=True))
-    return Source(name, types, lambda names, _: [table.select(names)], place)
 
 
 @dataclass(frozen=True)
@@ -87,32 +75,68 @@ class Encoder(NamedTuple):
 
     @property
     def sparse(self) -> bool:
-        """Whether X is CSR: where at most a tenth of its numbers can differ from 0; a half, if it is very wide."""
-        width = len(self.feature_names)
-        return width >= len(self.features) * (2 if width > WIDE else 10)
+        """Whether X is made as CSR, because few of its numbers can differ from 0."""
+        return encodes_sparse(len(self.features), len(self.feature_names))
 
-    def blocks(self, n_bytes: int | None = None) -> Iterator[Block]:
-        """Iterate over the rows, all at once or with about so many bytes of X at a time."""
-        names, first = self.feature_names, 0
-        width = len(self.features if self.sparse else names)
-        wanted = [encoding.name for encoding in (*self.features, self.label) if encoding is not None]
-        for table in self.source.read(wanted, n_bytes and max(1, n_bytes // (8 * width))):
+    @property
+    def wanted(self) -> list[str]:
+        """The columns that are read."""
+        return [encoding.name for encoding in (*self.features, self.label) if encoding is not None]
+
+    def blocks(self, n_bytes: int) -> Iterator[Block]:
+        """Iterate over the rows, about so many bytes of X at a time."""
+        width = len(self.features if self.sparse else self.feature_names)
+        return self._encode(self.source.read(self.wanted, max(1, n_bytes // (8 * width))))
+
+    def whole(self) -> Block:
+        """Return all rows; what the source holds in memory is freed while they are made."""
+        blocks = self._encode(self.source.drain(self.wanted))
+        if self.sparse:
+            parts = list(blocks)
+            return Block(stack_rows([part.X for part in parts]), _joined(parts), self.feature_names)
+        return self._filled(blocks)
+
+    def _filled(self, blocks: Iterator[Block]) -> Block:
+        """Put dense rows into their places: to stack them would take their memory twice."""
+        X = empty_matrix(self.source.name, self.source.n_rows, len(self.feature_names))
+        parts: list[Block] = []
+        first = 0
+        for block in blocks:
+            last = first + block.X.shape[0]
+            X[first:last] = np.asarray(block.X)
+            parts.append(block._replace(X=X[:0]))
+            first = last
+        return Block(X[:first], _joined(parts), self.feature_names)
+
+    def _encode(self, tables: "Iterable[pa.Table]") -> Iterator[Block]:
+        names = self.feature_names
+        first = 0
+        for table in tables:
             if table.num_rows:
                 yield Block(self._matrix(table, first), self._labels(table, first), names)
             first += table.num_rows
         if not first:
             raise InvalidInput(f"{self.source.name}: there must be at least one row, got none")
+        if first != self.source.n_rows:
+            raise InvalidInput(f"{self.source.name}: must have {self.source.n_rows} rows as it says, got {first}")
 
     def _matrix(self, table: "pa.Table", first: int) -> "Matrix":
-        encoded = (encoding.encode(table, self.source, first) for encoding in self.features)
         widths = [len(encoding.feature_names) for encoding in self.features]
         begins = np.cumsum([0, *widths]).tolist()
-        columns = zip(begins, (bool(encoding.categories) for encoding in self.features), encoded, strict=False)
         shape = (table.num_rows, begins[-1])
-        return _sparse(columns, shape, len(widths)) if self.sparse else _dense(columns, shape)
+        columns = (
+            Cells(begin, bool(encoding.categories), encoding.encode(table, self.source, first))
+            for begin, encoding in zip(begins, self.features, strict=False)
+        )
+        return sparse_matrix(columns, shape, len(widths)) if self.sparse else dense_matrix(columns, shape)
 
     def _labels(self, table: "pa.Table", first: int) -> NDArray[Any]:
         return np.empty(0) if self.label is None else self.label.encode(table, self.source, first)
+
+
+def _joined(parts: Sequence[Block]) -> NDArray[Any]:
+    """Return the labels of blocks as one array."""
+    return parts[0].labels if len(parts) == 1 else np.concatenate([part.labels for part in parts])
 
 
 def plan_columns(source: Source, label: str | None, categorical: Columns = ()) -> Encoder:
@@ -217,28 +241,3 @@ def _refuse_mixed(source: Source, name: str, text: str) -> NoReturn:
 
 def _or(name: str) -> str:
     return f"to take the column as categories pass categorical=[{name!r}] (--categorical {name})"
-
-
-def _dense(columns: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Fill in numbers, and a 1 for every category; `columns` yields (its place in X, whether categories, the cells)."""
-    X = np.zeros(shape)
-    rows = np.arange(shape[0])
-    for place, one_hot, cells in columns:
-        if one_hot:
-            X[rows, place + cells] = 1.0
-        else:
-            X[:, place] = cells
-    return X
-
-
-def _sparse(columns: Any, shape: tuple[int, int], n_numbers: int) -> "Matrix":
-    """Make the same as CSR: the same number of entries in every row."""
-    from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import
-
-    data, indices = np.ones((shape[0], n_numbers)), np.empty((shape[0], n_numbers), np.int32)
-    for i, (place, one_hot, cells) in enumerate(columns):
-        indices[:, i] = place + (cells if one_hot else 0)
-        if not one_hot:
-            data[:, i] = cells
-    ends = np.arange(0, data.size + 1, n_numbers)
-    return csr_array((data.ravel(), indices.ravel(), ends), shape=shape)

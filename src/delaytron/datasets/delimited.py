@@ -1,14 +1,16 @@
 """CSV and TSV files: read quickly by pyarrow, and slowly only to find the line of what is wrong."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from delaytron.datasets.base import Block
 from delaytron.datasets.cells import number_in
-from delaytron.datasets.columns import plan_columns, table_source
+from delaytron.datasets.columns import plan_columns
 from delaytron.datasets.headers import Column, Columns, check_header, find_columns, find_label
+from delaytron.datasets.tables import table_source
 from delaytron.errors import InvalidInput
-from delaytron.files.compressed import open_binary, reading
+from delaytron.files.compressed import Quiet, open_binary, reading
 from delaytron.files.lines import place_of, records, refuse_ragged
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 DELIMITERS = ",;\t"  # of a CSV file, the first that its first row has
 BLOCK_BYTES = 4 * 2**20  # read at a time; more where a row is longer
 NO_ROW = "there must be at least one row after the header, got none"
+Types = dict[str, Any]  # of columns, as pyarrow has them
 MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null"]  # the usual ones; others make a column of text, found later
 
 
@@ -44,15 +47,15 @@ def read_delimited(
 ) -> Block:
     """Read a whole file."""
     layout = find_layout(path, delimiters)
-    place, names = f"{path}, line {layout.line}", layout.names
+    place = f"{path}, line {layout.line}"
+    names = layout.names
     check_header(place, names)
     target = find_label(place, names, label)
     chosen = find_columns(place, names, categorical, "categorical")
-    table = _table(layout, {target, *chosen})
-    if not table.num_rows:
+    source = table_source(str(path), _table(layout, {target, *chosen}), layout.place)
+    if not source.n_rows:
         raise InvalidInput(f"{path}, line {layout.line + 1}: {NO_ROW}")
-    (block,) = plan_columns(table_source(str(path), table, layout.place), target, chosen).blocks()
-    return block
+    return plan_columns(source, target, chosen).whole()
 
 
 def find_layout(path: Path, delimiters: str) -> Layout:
@@ -73,8 +76,7 @@ def _table(layout: Layout, text: set[str]) -> "pa.Table":
     raw = layout.cells if layout.has_header else [f"f{i}" for i in range(len(layout.cells))]  # as pyarrow calls them
     types = {theirs: pa.string() for theirs, ours in zip(raw, layout.names, strict=True) if ours in text}
     try:
-        with reading(layout.path), open_binary(layout.path) as file:
-            table = _parse(file, layout, types)
+        table = _parse_all(layout, types)
     except pa.ArrowInvalid as problem:
         refuse_ragged(layout.path, layout.delimiter, len(layout.cells))
         if "Empty CSV" in str(problem):  # a header that nothing follows, not even the end of its line
@@ -85,7 +87,46 @@ def _table(layout: Layout, text: set[str]) -> "pa.Table":
     return table.rename_columns(layout.names)
 
 
-def _parse(file: Any, layout: Layout, types: "dict[str, pa.DataType]") -> "pa.Table":
+def _parse_all(layout: Layout, types: Types) -> "pa.Table":
+    """Read a file by the types of its beginning, if they hold to its end.
+
+    While pyarrow has still to find the type of a column, it keeps all its text: as much memory as the numbers take.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    known = _types_of_beginning(layout, types)
+    if known != types:
+        with suppress(pa.ArrowInvalid):
+            return _parse_file(layout, known)
+    return _parse_file(layout, types)
+
+
+def _types_of_beginning(layout: Layout, types: Types) -> Types:
+    """Return the types that the columns of a large file begin with; those of a small one are soon found."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    with reading(layout.path), open_binary(layout.path) as file:
+        head = file.read(BLOCK_BYTES)
+    if len(head) < BLOCK_BYTES:
+        return types
+    try:
+        schema = _parse(pa.BufferReader(head[: head.rfind(b"\n") + 1]), layout, types).schema
+    except pa.ArrowInvalid:  # a cell of several lines may have been cut
+        return types
+    found = zip(schema.names, schema.types, strict=True)
+    return {name: kind for name, kind in found if not pa.types.is_null(kind)}
+
+
+def _parse_file(layout: Layout, types: Types) -> "pa.Table":
+    with reading(layout.path), open_binary(layout.path) as binary:
+        file = Quiet(binary)
+        try:
+            return _parse(file, layout, types)
+        finally:
+            file.check()  # what broke off is no table, whatever it looks like
+
+
+def _parse(file: Any, layout: Layout, types: Types) -> "pa.Table":
     from pyarrow import csv  # noqa: PLC0415 - slow to import
 
     longest = 16 * sum(map(len, layout.cells))

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from delaytron.errors import InvalidInput
+from delaytron.files.arrays import BROKEN, read_npy, reason
 from delaytron.files.compressed import open_binary, plain_suffix, reading
 from delaytron.files.lines import place_of, refuse_ragged
 from delaytron.records import NEVER
@@ -33,10 +32,10 @@ def read_numbers(path: Path, content: bytes) -> tuple[Any, list[int] | None]:
     """Return the numbers of a file without columns, and their line numbers where it is text."""
     try:
         if plain_suffix(path) == ".npy":
-            return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False), None
+            return read_npy(io.BytesIO(content), len(content)), None
         rows = _filled_lines(content.decode("utf-8-sig"))
-    except ValueError as problem:
-        raise InvalidInput(f"cannot read the trace {str(path)!r}: {problem}") from None
+    except BROKEN as problem:
+        raise InvalidInput(f"cannot read the trace {str(path)!r}: {reason(problem)}") from None
     for line, word in rows:
         if not word.removeprefix("-").isdecimal() or len(word) > 99:
             raise InvalidInput(f"{path}, line {line}: a trace has one integer per line, got {word!r}")

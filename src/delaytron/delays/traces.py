@@ -33,7 +33,7 @@ class Trace:
     waits : ndarray of float64 or None
         Seconds from event to outcome, NaN for lost feedback, where the trace comes from times.
     text : str
-        "trace:FILE" if that means this trace, as it does for a file that needs no names of columns; else how long it is.
+        "trace:FILE" if that means this trace, as it does for a file that needs no names of columns; else its size.
 
     Examples
     --------

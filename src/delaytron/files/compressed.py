@@ -1,7 +1,8 @@
-"""Text files, plain or compressed: by their endings, and with a clear word where one breaks off."""
+"""Text files, plain or compressed: by their endings, and with a clear word where one breaks off or explodes."""
 
 import bz2
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -12,6 +13,9 @@ from typing import Any, BinaryIO
 from delaytron.errors import InvalidInput
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+UNSUSPICIOUS = 2**28  # bytes: what a file may always unpack to
+LARGEST_RATIO = 100  # of unpacked to packed beyond that; tables of numbers have 3 to 30
+CHUNK = 2**18  # bytes unpacked at a time
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, OSError)  # what the openers raise where a file breaks off or is none
 
 
@@ -28,9 +32,50 @@ def plain_suffix(path: Path) -> str:
 
 
 def open_binary(path: Path) -> BinaryIO:
-    """Open a file for reading; what is compressed is read as what it was."""
-    opener: Callable[..., BinaryIO] = OPENERS.get(path.suffix.lower(), open)
-    return opener(path, "rb")
+    """Open a file for reading; what is compressed is read as what it was, unless that is suspiciously large."""
+    opener = OPENERS.get(path.suffix.lower())
+    if opener is None:
+        return path.open("rb")
+    return io.BufferedReader(_Unpacked(path, opener), CHUNK)
+
+
+class _Unpacked(io.RawIOBase):
+    """What is in a compressed file, as long as it is not much larger than what was read for it."""
+
+    def __init__(self, path: Path, opener: Callable[..., Any]) -> None:
+        self.path = path
+        self.packed = path.open("rb")
+        self.file = opener(self.packed, "rb")
+        self.unpacked = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self.file.read1(len(buffer))  # not all of it: a part may be left of a file that breaks off
+        buffer[: len(content)] = content
+        self.unpacked += len(content)
+        check_ratio(self.path, self.unpacked, self.packed.tell(), "unpack it by yourself if you trust it")
+        return len(content)
+
+    def close(self) -> None:
+        self.file.close()
+        self.packed.close()
+        super().close()
+
+
+def check_ratio(path: Path, unpacked: int, packed: int, advice: str) -> None:
+    """Raise if a file unpacks to so much more than it has that it may be made to fill the memory.
+
+    Examples
+    --------
+    >>> check_ratio(Path("a.csv.gz"), 2**30, 2**28, "unpack it")
+    """
+    if unpacked > max(UNSUSPICIOUS, LARGEST_RATIO * packed):
+        raise InvalidInput(
+            f"{path}: {packed / 2**20:.1f} MB of it unpack to more than {unpacked // 2**20:,} MB, over {LARGEST_RATIO} "
+            f"times as much, as in files that are made to fill a memory; {advice}"
+        )
 
 
 def blocks_of_lines(path: Path, size: int) -> Iterator[tuple[int, bytes]]:
@@ -41,6 +86,36 @@ def blocks_of_lines(path: Path, size: int) -> Iterator[tuple[int, bytes]]:
             block += file.readline()
             yield first, block if block.endswith(b"\n") else block + b"\n"
             first += block.count(b"\n")
+
+
+class Quiet:
+    """A file for pyarrow, whose threads hang where one raises: it ends there instead, and `check` raises afterwards.
+
+    Parameters
+    ----------
+    file : binary file
+        What is read.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.problem: Exception | None = None
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes; none at the end, or where they cannot be read."""
+        if self.problem is not None:
+            return b""
+        try:
+            return self.file.read(size)
+        except Exception as problem:
+            self.problem = problem
+            return b""
+
+    def check(self) -> None:
+        """Raise what went wrong."""
+        if self.problem is not None:
+            raise self.problem
 
 
 @contextmanager
