@@ -134,7 +134,7 @@ class TestFiles:
         assert table["error_rate"].to_pylist() == [e for result in expected for e in result.error_rate.ravel()]
         assert table["gamma"].null_count == expected[0].error_rate.size
         assert table.column_names[-4:] == ["run", "round", "error_rate", "greedy_error_rate"]
-        assert set(table.column_names[:-4]) == {"learner", "dataset", "delay", "gamma", "restart"}
+        assert set(table.column_names[:-4]) == {"learner", "dataset", "form", "delay", "gamma", "restart"}
 
     @pytest.mark.parametrize("flags", ["", "--gamma 0.1,0.2 --delay 3 --delay lognormal:9,1+missing:0.1", "--rounds 1"])
     def test_plot_makes_a_picture(self, tmp_path, flags):

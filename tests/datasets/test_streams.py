@@ -218,7 +218,7 @@ def test_a_file_in_blocks_is_the_file_as_a_whole(files, which, options, monkeypa
 
 def test_only_parquet_and_libsvm_are_read_in_blocks(tmp_path):
     (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
-    with pytest.raises(dt.InvalidInput, match=r"only Parquet and LIBSVM files can be read in blocks, got csv"):
+    with pytest.raises(dt.InvalidInput, match=r"only parquet and libsvm files can be read in blocks, got csv"):
         dt.datasets.stream(tmp_path / "rows.csv")
 
 

@@ -8,10 +8,10 @@ import typer
 
 from delaytron import delays
 from delaytron.checks import check_integer
-from delaytron.datasets.files import READERS
+from delaytron.datasets.files import FORMATS
 from delaytron.errors import InvalidInput
 
-DATA_HELP = "A name from `delaytron datasets`, or a file: CSV, TSV, Parquet, Feather, NPZ or LIBSVM."
+DATA_HELP = f"A name from `delaytron datasets`, or a file: {', '.join(FORMATS)}."
 DELAY_HELP = f"{delays.ALLOWED}. Repeatable; 1,100,1000 tries all three."
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
@@ -31,7 +31,7 @@ Categorical = Annotated[
     typer.Option(metavar="COLUMN", help="Of a file: columns of numbers to take as categories, A,B. Repeatable."),
 ]
 Format = Annotated[
-    str | None, typer.Option(help="Of a file: " + ", ".join(READERS) + ".", show_default="by its ending")
+    str | None, typer.Option(help="Of a file: " + ", ".join(FORMATS) + ".", show_default="by its ending")
 ]
 Scale = Annotated[str | None, typer.Option(help="unit (rows to norm 1) or standard (columns to mean 0, deviation 1).")]
 Bias = Annotated[bool, typer.Option("--bias", help="Append a column of ones.")]

@@ -69,6 +69,7 @@ def _rows(played: TimedResult) -> Iterator[Row]:
         yield {
             "learner": result.learner,
             "dataset": result.dataset,
+            "form": result.form,
             "delay": result.delay,
             "parameters": setting,
             "rounds": int(result.rounds[-1]),

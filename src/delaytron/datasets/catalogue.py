@@ -123,6 +123,7 @@ CARDS = {
         "Features: Simonyan, K. and Zisserman, A. (2015). Very deep convolutional networks for large-scale image "
         "recognition. ICLR 2015.",
         files={"train": (VGG16_FEATURES,), "test": (VGG16_FEATURES,)},
+        sparse=True,
     ),
     "fashion_mnist": FASHION_MNIST,
     "usps": Card(

@@ -6,6 +6,7 @@ from typing import Any
 from delaytron.datasets.arrow import read_features
 from delaytron.datasets.base import Dataset, encode_labels, is_frame
 from delaytron.datasets.files import load_frame
+from delaytron.datasets.form import choose_form
 from delaytron.errors import InvalidInput
 from delaytron.matrices import check_matrix
 
@@ -14,7 +15,8 @@ def as_dataset(data: Any, name: str = "data") -> Dataset:
     """Pass a Dataset through, or make one of a pair (X, y) or of a frame with a column called label or class.
 
     Whole non-negative labels of a pair are class numbers; any others (text, negative numbers, fractions) are numbered
-    in sorted order and keep their names. Frames of pandas or polars keep the names of their columns, see `load`.
+    in sorted order and keep their names. Frames of pandas or polars keep the names of their columns, see `load`. A pair
+    and a Dataset are played in the form that they have, dense or sparse.
 
     Examples
     --------
@@ -26,7 +28,7 @@ def as_dataset(data: Any, name: str = "data") -> Dataset:
             check_matrix(data.X)  # the loop trusts its indices, and the caller may have written into them since
         return data
     if is_frame(data):
-        return replace(load_frame(data), name=name)
+        return choose_form(replace(load_frame(data), name=name))
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InvalidInput(f"data must be a Dataset or a pair (X, y), got {type(data).__name__}")
     X, feature_names = _features(data[0])

@@ -3,41 +3,54 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from delaytron.checks import check_choice
 from delaytron.datasets.arrow import open_parquet, read_feather, read_frame, read_parquet
 from delaytron.datasets.base import Block, Dataset, encode_present
 from delaytron.datasets.delimited import read_delimited
 from delaytron.datasets.headers import Column, Columns
-from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
+from delaytron.datasets.libsvm import open_libsvm, read_libsvm
 from delaytron.datasets.npz import read_npz
 from delaytron.errors import InvalidInput
 from delaytron.files.compressed import OPENERS, plain_suffix
 
 Classes = TypeVar("Classes", bound=Any)
-READERS: dict[str, Callable[..., Block]] = {
-    "csv": read_delimited,
-    "tsv": partial(read_delimited, delimiters="\t"),
-    "parquet": read_parquet,
-    "feather": read_feather,
-    "npz": read_npz,
-    "libsvm": read_libsvm,
+
+
+class Format(NamedTuple):
+    """All there is to know of a format of files: whoever adds one adds a line to `FORMATS`.
+
+    Parameters
+    ----------
+    read : callable
+        Reads a whole file: of its path and the options that it takes.
+    endings : tuple of str
+        By which files are known.
+    blocks : callable, optional
+        Opens a file for reading in blocks, of the same arguments; what it returns iterates over them, each time anew.
+    takes : tuple of str
+        The options among `label` and `categorical`.
+    compressible : bool
+        Whether it may be read from .gz, .bz2 or .xz.
+    """
+
+    read: Callable[..., Block]
+    endings: tuple[str, ...]
+    blocks: Callable[..., Callable[[], Iterator[Block]]] | None = None
+    takes: tuple[str, ...] = ("label", "categorical")
+    compressible: bool = False
+
+
+FORMATS = {
+    "csv": Format(read_delimited, (".csv",), compressible=True),
+    "tsv": Format(partial(read_delimited, delimiters="\t"), (".tsv",), compressible=True),
+    "parquet": Format(read_parquet, (".parquet", ".pq"), blocks=open_parquet),
+    "feather": Format(read_feather, (".feather", ".arrow")),
+    "npz": Format(read_npz, (".npz",), takes=("label",)),
+    "libsvm": Format(read_libsvm, (".svm", ".libsvm", ".svmlight"), blocks=open_libsvm, takes=(), compressible=True),
 }
-ENDINGS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "feather",
-    ".arrow": "feather",
-    ".npz": "npz",
-    ".svm": "libsvm",
-    ".libsvm": "libsvm",
-    ".svmlight": "libsvm",
-}
-COMPRESSIBLE = ("csv", "tsv", "libsvm")
-TAKES: dict[str, tuple[str, ...]] = {"npz": ("label",), "libsvm": ()}  # of label and categorical; others take both
+ENDINGS = {ending: name for name, known in FORMATS.items() for ending in known.endings}
 
 
 def load_file(
@@ -46,7 +59,7 @@ def load_file(
     categorical: Columns = (),
     format: str | None = None,
 ) -> Dataset:
-    r"""Read a file of CSV, TSV, Parquet, Feather, NPZ or LIBSVM; the text formats also as .gz, .bz2 or .xz.
+    r"""Read a file in one of the `FORMATS`; those of text also as .gz, .bz2 or .xz.
 
     Parameters
     ----------
@@ -55,15 +68,15 @@ def load_file(
         By default the only one that is called label, class, target or y.
     categorical : sequence of str or int
         Columns of numbers that are categories all the same. Columns of text always are.
-    format : {"csv", "tsv", "parquet", "feather", "npz", "libsvm"}, optional
-        What the file holds, where its ending does not say so.
+    format : str, optional
+        What the file holds, a name in `FORMATS`, where its ending does not say so.
 
     Notes
     -----
     A CSV file has a header if no cell of its first row is a number; without one, columns are called "0", "1", ....
-    A category `value` of a column becomes a column "column=value" of 0 and 1. Where at most a tenth of the numbers
-    can differ from 0 (with more than 10,000 columns a half), X is CSR. Missing cells, dates and columns that mix
-    numbers and text are refused with the place where they stand.
+    A category `value` of a column becomes a column "column=value" of 0 and 1. Where few of the numbers can differ
+    from 0, X is CSR from the start, see `form`. Missing cells, dates and columns that mix numbers and text are refused
+    with the place where they stand.
 
     Examples
     --------
@@ -77,7 +90,7 @@ def load_file(
     """
     place = Path(path).expanduser()
     kind = file_format(place, format)
-    block = READERS[kind](place, **_options(place, kind, label, categorical))
+    block = FORMATS[kind].read(place, **_options(place, kind, label, categorical))
     return _with_classes(block, file_name(place), str(path))
 
 
@@ -94,10 +107,11 @@ def open_blocks(
 ) -> Callable[[], Iterator[Block]]:
     """Return what goes through a file in blocks, each time anew."""
     kind = file_format(path, format)
-    if kind not in ("parquet", "libsvm"):
-        raise InvalidInput(f"{path}: only Parquet and LIBSVM files can be read in blocks, got {kind}; load it whole")
-    options = _options(path, kind, label, categorical)
-    return open_parquet(path, **options) if kind == "parquet" else partial(libsvm_blocks, path)
+    open_file = FORMATS[kind].blocks
+    if open_file is None:
+        able = " and ".join(name for name, known in FORMATS.items() if known.blocks is not None)
+        raise InvalidInput(f"{path}: only {able} files can be read in blocks, got {kind}; load it whole")
+    return open_file(path, **_options(path, kind, label, categorical))
 
 
 def file_format(path: Path, asked: str | None = None) -> str:
@@ -111,14 +125,15 @@ def file_format(path: Path, asked: str | None = None) -> str:
     if not path.is_file():
         fault = "is a folder" if path.is_dir() else "can be read only once"
         raise InvalidInput(f"{path} {fault}; give a file" if path.exists() else f"there is no file {path}")
-    kind = ENDINGS.get(plain_suffix(path)) if asked is None else check_choice("format", asked, READERS)
+    kind = ENDINGS.get(plain_suffix(path)) if asked is None else check_choice("format", asked, FORMATS)
     if kind is None:
         raise InvalidInput(
             f"{path}: the ending must tell what is in the file, one of {', '.join(ENDINGS)}; "
-            f"else pass format= (--format) {', '.join(READERS)}"
+            f"else pass format= (--format) {', '.join(FORMATS)}"
         )
-    if path.suffix.lower() in OPENERS and kind not in COMPRESSIBLE:
-        raise InvalidInput(f"{path}: of compressed files only {', '.join(COMPRESSIBLE)} can be read; unpack it")
+    if path.suffix.lower() in OPENERS and not FORMATS[kind].compressible:
+        able = ", ".join(name for name, known in FORMATS.items() if known.compressible)
+        raise InvalidInput(f"{path}: of compressed files only {able} can be read; unpack it")
     return kind
 
 
@@ -138,7 +153,7 @@ def _options(path: Path, kind: str, label: Column | None, categorical: Columns) 
     given = {"label": label, "categorical": categorical}
     chosen = {name: value for name, value in given.items() if value is not None and value != ()}
     for option, value in chosen.items():
-        if option not in TAKES.get(kind, given):
+        if option not in FORMATS[kind].takes:
             raise InvalidInput(f"{path}: a {kind} file takes no {option}, got {value!r}")
     return chosen
 

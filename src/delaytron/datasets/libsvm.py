@@ -5,7 +5,8 @@ That parser cannot tell which line a number came from, so the places of the toke
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,11 @@ def read_libsvm(path: Path) -> Block:
     width = max(block.X.shape[1] for block in blocks)
     X = stack_rows([widen(block.X, width) for block in blocks])
     return Block(X, np.concatenate([block.labels for block in blocks]))
+
+
+def open_libsvm(path: Path) -> Callable[[], Iterator[Block]]:
+    """Return what goes through a file, a few megabytes at a time."""
+    return partial(libsvm_blocks, path)
 
 
 def libsvm_blocks(path: Path) -> Iterator[Block]:

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from delaytron.datasets.base import Block, class_name
 from delaytron.datasets.files import check_several, file_name, open_blocks
+from delaytron.datasets.form import plays_sparse
 from delaytron.datasets.headers import Column, Columns
 from delaytron.datasets.libsvm import widen
 from delaytron.datasets.scaling import Scaling
 from delaytron.errors import InvalidInput
-from delaytron.matrices import is_sparse
+from delaytron.matrices import as_kind, is_sparse
 from delaytron.records import Ints
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class FileStream:
             left -= y.size
             known = (self.values.take(y, mode="clip") == block.labels).all()
             self._check_unchanged(known and left >= 0 and block.X.shape[1] <= width)
-            yield self.scaling.apply(widen(block.X, width)), y
+            yield as_kind(self.scaling.apply(widen(block.X, width)), self.sparse), y
         self._check_unchanged(left == 0)
 
     def _check_unchanged(self, same: bool) -> None:
@@ -83,7 +84,8 @@ def stream(
 ) -> FileStream:
     r"""Open a Parquet or LIBSVM file of any size for `simulate`, which then holds only a part of it in memory.
 
-    The file is read through once here, to find its classes and to check every row of it.
+    The file is read through once here, to find its classes and to check every row of it; twice where dense columns are
+    to be scaled to deviation 1, since rows are played as `load` would store them, dense or CSR.
 
     Parameters
     ----------
@@ -102,11 +104,20 @@ def stream(
     scaling = Scaling(scale, bias)
     place = Path(path).expanduser()
     read = open_blocks(place, label, categorical, format)
-    n_rows, n_features, found = 0, 0, []
+    n_rows = 0
+    n_features = 0
+    nonzeros = 0
+    found = []
     for block in read():
         scaling.see(block.X)
-        n_rows, n_features = n_rows + len(block.labels), max(n_features, block.X.shape[1])
+        nonzeros += 0 if scaling.needs_all else _nonzeros(block, scaling)
+        n_rows += len(block.labels)
+        n_features = max(n_features, block.X.shape[1])
         found.append(np.unique(block.labels))
+    names = block.feature_names
+    sparse = is_sparse(block.X)
+    if scaling.needs_all and not sparse:
+        nonzeros = sum(_nonzeros(block, scaling) for block in read())
     return FileStream(
         read=read,
         name=file_name(place),
@@ -114,7 +125,12 @@ def stream(
         n_rows=n_rows,
         n_features=n_features + scaling.bias,
         values=check_several(str(path), np.unique(np.concatenate(found))),
-        sparse=is_sparse(block.X),
+        sparse=sparse or plays_sparse(nonzeros, n_rows, n_features + scaling.bias),
         scaling=scaling,
-        feature_names=(*block.feature_names, "bias") if block.feature_names and bias else block.feature_names,
+        feature_names=(*names, "bias") if names and bias else names,
     )
+
+
+def _nonzeros(block: Block, scaling: Scaling) -> int:
+    """Count the numbers of dense rows that are not 0 after scaling."""
+    return 0 if is_sparse(block.X) else int(np.count_nonzero(np.asarray(scaling.apply(block.X))))

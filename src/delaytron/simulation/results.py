@@ -74,6 +74,8 @@ class Result:
         Losses of the scores so far: the hinge, and the hinge where the greedy label is wrong.
     config : SimulationConfig, optional
         What rows and delays can be drawn from again.
+    form : {"dense", "sparse"}, optional
+        How the rows were stored, on which last digits depend; not known of runs that an experiment has kept.
     """
 
     learner: str
@@ -85,6 +87,7 @@ class Result:
     mistakes: Ints
     losses: Array | None = None
     config: "SimulationConfig | None" = None
+    form: str | None = None
 
     @property
     def error_rate(self) -> Array:
@@ -130,7 +133,12 @@ class Result:
         n_runs, n_checkpoints = self.error_rate.shape
         columns: dict[str, Any] = {
             name: [value] * (n_runs * n_checkpoints)
-            for name, value in (("learner", self.learner), ("dataset", self.dataset), ("delay", self.delay))
+            for name, value in (
+                ("learner", self.learner),
+                ("dataset", self.dataset),
+                ("form", self.form),
+                ("delay", self.delay),
+            )
         }
         for name in self.parameters[0]:
             values = [v if not isinstance(v := s[name], tuple) else ",".join(map(str, v)) for s in self.parameters]

@@ -113,6 +113,7 @@ def simulate_settings(
         mistakes=mistakes[order],
         losses=noted[order] if losses else None,
         config=config,
+        form="sparse" if dataset.sparse else "dense",
     )
 
 
