@@ -21,9 +21,11 @@ from delaytron import cli
 from delaytron.cli import experiment
 from delaytron.datasets.catalogue import CARDS
 from delaytron.experiments import memory
-from delaytron.experiments.execute import Watch, execute, quickest
+from delaytron.experiments.execute import Watch, execute
+from delaytron.experiments.execute import play as play_job
 from delaytron.experiments.obtain import obtain_data
 from delaytron.experiments.report import figures
+from delaytron.experiments.runs import RunSpec, file_digest
 from delaytron.experiments.selection import missing_rounds, outcomes
 from delaytron.experiments.spec import built_in, parse_spec, read_spec
 from delaytron.experiments.store import Store
@@ -276,13 +278,18 @@ class TestResults:
         assert store.timings() == [*before, *before[:2]]
         assert len(store.log.read_text().splitlines()) == len(before) + 3
 
-    def test_few_non_zeros_are_played_as_csr(self):
-        X = np.eye(9)[:, :8]
-        data = dt.datasets.as_dataset((X, np.arange(9)))
-        assert quickest(data).sparse
-        assert (quickest(data).X.toarray() == X).all()
-        dense = dt.datasets.as_dataset((X + (np.arange(8) < 1), np.arange(9)))
-        assert quickest(dense) is dense
+    def test_a_run_and_an_experiment_play_the_same(self, tmp_path):
+        """With few non-zeros: an experiment played them as CSR, and nobody else did."""
+        rng = np.random.default_rng(5)
+        X = np.where(rng.random((300, 20)) < 0.15, rng.normal(size=(300, 20)), 0.0)
+        path = tmp_path / "few.npz"
+        np.savez(path, X=X, y=np.arange(300) % 3)
+        how = {"rounds": 600, "runs": 3, "seed": 4, "sampling": "replacement"}
+        data = {"name": str(path), "sha256": file_digest(path)}
+        run = RunSpec(data=data, learner="exact_pa", parameters={"gamma": 0.1}, delay="20", **how)
+        played = dt.simulate("exact_pa", dt.datasets.load(path), delay=20, gamma=0.1, **how)
+        assert (play_job((run,)).mistakes[0] == played.mistakes).all()
+        assert played.form == "sparse"
 
     def test_a_second_time_gives_the_same_bytes(self, spec, tmp_path):
         play(spec, tmp_path / "a")

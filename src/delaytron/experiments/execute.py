@@ -1,14 +1,12 @@
 """Playing an experiment: what is missing, job by job, each kept as soon as it is there."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from delaytron.datasets import Dataset, load
 from delaytron.delays import Fixed, as_delay
@@ -21,7 +19,6 @@ from delaytron.experiments.store import Store, Timing
 from delaytron.experiments.theory import TheoryRow, TheorySpec, encode_theory, play_theory
 from delaytron.experiments.workers import THREADS, WorkerPool, Workers, connect
 from delaytron.learners.feedback import FeedbackModel
-from delaytron.matrices import as_kind
 from delaytron.records import Ints, Scenarios
 from delaytron.simulation.batches import MEMORY, Progress
 from delaytron.simulation.scenarios import BYTES_PER_ROUND, SimulationConfig, make_scenarios
@@ -29,7 +26,6 @@ from delaytron.simulation.simulate import simulate_settings
 
 JOB_ROUNDS = 2 * 10**8  # what is lost at most when an experiment is interrupted
 KEPT_SCENARIOS = 6  # batches of runs, at most 28 MB each; joblib takes much more for a leak of memory
-SPARSE_BELOW = 0.2  # measured: CSR is three times faster at a share of 0.15 non-zeros, and even at 0.3
 
 NO_DELAY = Fixed(1)  # in the place of models that cannot be looked up; their text can
 
@@ -197,17 +193,4 @@ def _load(described: bytes) -> Dataset:
     name, digest = options.pop("name"), options.pop("sha256", None)
     if digest is not None and file_digest(Path(name)) != digest:
         raise InvalidInput(f"{name} is not the file that it was when the experiment began, or not the same on a worker")
-    return quickest(load(name, **options))
-
-
-def quickest(data: Dataset) -> Dataset:
-    """Return the same data set in the form in which it is played faster: few non-zeros as CSR.
-
-    Examples
-    --------
-    >>> quickest(Dataset(np.eye(9), np.arange(9), "tiny", tuple("123456789")))
-    Dataset('tiny', 9 rows, 9 features, 9 classes, sparse)
-    """
-    if data.sparse or np.count_nonzero(np.asarray(data.X)) > SPARSE_BELOW * data.n_rows * data.n_features:
-        return data
-    return replace(data, X=as_kind(data.X, sparse=True))
+    return load(name, **options)
