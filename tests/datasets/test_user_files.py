@@ -5,6 +5,7 @@ import csv
 import gzip
 import json
 import lzma
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,9 @@ from conftest import REAL_DATA
 from delaytron import cli
 from delaytron.comparison.tuning import load_for_tuning
 from delaytron.datasets import as_dataset, load
+from delaytron.datasets.base import Block
 from delaytron.datasets.cells import is_missing, number_in
+from delaytron.datasets.files import ENDINGS, FORMATS, Format
 
 needs_data = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real data: DELAYTRON_DATA names no folder")
 
@@ -237,3 +240,26 @@ class TestCommandLine:
         result = CliRunner().invoke(cli.app, ["run", "--data", str(path), "--stream", "--samples", "9"])
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith("delaytron: --samples, --features and --part are for named data sets; ")
+
+
+def test_every_format_is_in_the_documentation():
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    for known in FORMATS.values():
+        assert all(f"`{ending}`" in page for ending in known.endings)
+
+
+def test_a_format_is_one_record(monkeypatch, tmp_path):
+    """What a newcomer adds in one place is found by its ending, takes its options and is refused what it cannot do."""
+    table = Format(lambda path, label=None: Block(np.eye(2), np.array([label, "b"])), (".new",), takes=("label",))
+    monkeypatch.setitem(FORMATS, "new", table)
+    monkeypatch.setitem(ENDINGS, ".new", "new")
+    path = tmp_path / "a.new"
+    path.touch()
+    assert dt.datasets.load(path, label="a").class_names == ("a", "b")
+    with pytest.raises(dt.InvalidInput, match="a new file takes no categorical"):
+        dt.datasets.load(path, categorical=["c"])
+    with pytest.raises(dt.InvalidInput, match="only parquet and libsvm files can be read in blocks, got new"):
+        dt.datasets.stream(path)
+    (tmp_path / "a.new.gz").touch()
+    with pytest.raises(dt.InvalidInput, match="of compressed files only csv, tsv, libsvm can be read"):
+        dt.datasets.load(tmp_path / "a.new.gz")
