@@ -1,5 +1,6 @@
 """Files with overwritten bytes: they are loaded, or refused in one line; the process never dies, and never hangs."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pyarrow import feather
 from pyarrow import parquet as pq
 
 import delaytron as dt
+from delaytron.datasets.columns import plan_columns
+from delaytron.datasets.tables import table_source
 from delaytron.delays import Trace
 from delaytron.files import compressed
 
@@ -67,6 +70,15 @@ def test_broken_metadata_of_pandas_are_refused(metadata, tmp_path):
     assert "cannot be read as a Parquet file" in refused(path)
 
 
+@pytest.mark.parametrize("told", [-1, 0, 59, 61, 10**15])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_table_with_another_number_of_rows_than_it_says_is_refused(told, sparse):
+    columns = {"a": [f"word {i % (30 if sparse else 3)}" for i in range(60)], "label": ["u", "v"] * 30}
+    source = table_source("a.parquet", pa.table(columns), str)._replace(n_rows=told)
+    with pytest.raises(dt.InvalidInput, match=r"must have .* rows as it says|but this machine has"):
+        plan_columns(source, "label").whole()
+
+
 def npz_with_header(path, header):
     """Write an NPZ file whose X says of itself what one likes."""
     body = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(80)
@@ -106,6 +118,48 @@ def test_an_encrypted_npz_is_refused(tmp_path):
             place = content.find(sign, place + 1)
     path.write_bytes(content)
     assert "encrypted" in refused(path)
+
+
+LOADING = """
+import resource, sys
+from delaytron.datasets import load
+from delaytron.errors import InvalidInput
+from delaytron.files import compressed
+compressed.UNSUSPICIOUS = int(sys.argv[3])
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+load(sys.argv[1])  # imports
+before = peak()
+try:
+    load(sys.argv[2])
+except InvalidInput as problem:
+    sys.stdout.write(str(problem))
+else:
+    sys.stdout.write(str(peak() - before))
+"""
+HEADER = b",".join(b"c%d" % i for i in range(50)) + b",label\n"
+ZEROS = b"".join(b"0," * 50 + b"%d\n" % (i % 3) for i in range(10_000))  # a megabyte
+
+
+def in_another_process(path, folder, allowed=compressed.UNSUSPICIOUS):
+    small = folder / "small.csv"
+    small.write_bytes(HEADER + ZEROS[:1020])
+    command = [sys.executable, "-c", LOADING, small, path, str(allowed)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def test_text_takes_little_more_memory_than_its_numbers(tmp_path):
+    """Two bytes of text are eight of a number; twelve times the file were taken before."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(HEADER + ZEROS * 60)
+    assert int(in_another_process(path, tmp_path)) < 10 * path.stat().st_size
+
+
+def test_a_file_that_is_refused_half_way_lets_the_process_end(tmp_path):
+    """Where a file raises in the threads of pyarrow, they wait for ever at the end of the process."""
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(HEADER + ZEROS * 60))
+    assert "MB of it unpack to more than" in in_another_process(path, tmp_path, allowed=40_000_000)
 
 
 class TestUnpacking:

@@ -98,6 +98,7 @@ class Encoder(NamedTuple):
 
     def _filled(self, blocks: Iterator[Block]) -> Block:
         """Put dense rows into their places: to stack them would take their memory twice."""
+        self._check_count(self.source.n_rows >= 0)
         X = empty_matrix(self.source.name, self.source.n_rows, len(self.feature_names))
         parts: list[Block] = []
         first = 0
@@ -112,13 +113,17 @@ class Encoder(NamedTuple):
         names = self.feature_names
         first = 0
         for table in tables:
+            self._check_count(first + table.num_rows <= self.source.n_rows)
             if table.num_rows:
                 yield Block(self._matrix(table, first), self._labels(table, first), names)
             first += table.num_rows
         if not first:
             raise InvalidInput(f"{self.source.name}: there must be at least one row, got none")
-        if first != self.source.n_rows:
-            raise InvalidInput(f"{self.source.name}: must have {self.source.n_rows} rows as it says, got {first}")
+        self._check_count(first == self.source.n_rows)
+
+    def _check_count(self, right: bool) -> None:
+        if not right:
+            raise InvalidInput(f"{self.source.name}: must have {self.source.n_rows} rows as it says, got more or fewer")
 
     def _matrix(self, table: "pa.Table", first: int) -> "Matrix":
         widths = [len(encoding.feature_names) for encoding in self.features]

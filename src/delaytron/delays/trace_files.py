@@ -83,9 +83,9 @@ class TraceTable:
                 raise InvalidInput(f"{self.path}: there must be one column {name!r}; the columns are {there}")
         try:
             table = self._read(names)
-        except pa.ArrowInvalid as problem:
+        except (pa.ArrowInvalid, pa.ArrowKeyError) as problem:  # the latter: a name that is no text
             refuse_ragged(self.path, self.delimiter, len(self.names))
-            raise InvalidInput(f"{self.path}: cannot be read as a table: {problem}") from None
+            raise InvalidInput(f"{self.path}: cannot be read as a table: {reason(problem)}") from None
         if not table.num_rows:
             raise InvalidInput(f"{self.path}: there is no row below the header")
         return [table.column(name).combine_chunks() for name in names]
