@@ -76,7 +76,7 @@ class TestRun:
     def test_a_delay_with_a_comma_stays_whole(self):
         rows = rows_of("--delay", "lognormal:20,1.5+missing:0.2", "--delay", "3,4")
         assert [row["delay"] for row in rows] == [
-            "WithMissing(model=LogNormal(median=20.0, sigma=1.5), rate=0.2)",
+            "lognormal:20,1.5+missing:0.2",
             "uniform:3",
             "uniform:4",
         ]
