@@ -12,8 +12,8 @@ import numpy as np
 from delaytron.datasets import Dataset, load
 from delaytron.datasets.cards import Card
 from delaytron.datasets.catalogue import CARDS
+from delaytron.datasets.form import SPARSE_BELOW
 from delaytron.errors import InvalidInput
-from delaytron.experiments.execute import SPARSE_BELOW, quickest
 from delaytron.experiments.runs import Condition
 from delaytron.files.atomic import replace_file
 
@@ -105,7 +105,7 @@ def _facts_of(description: Description) -> DataFacts | None:
     if description.keys() == {"name"} and name in CARDS:
         return facts_of_card(name, CARDS[name])
     try:
-        return facts_of_data(name, quickest(load(name, **_options(description))))
+        return facts_of_data(name, load(name, **_options(description)))
     except InvalidInput:  # nothing was left to play, else the playing would have said so
         return None
 
