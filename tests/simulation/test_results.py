@@ -1,4 +1,4 @@
-"""Results as numbers, table and picture."""
+"""Results as numbers, table and figure."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from PIL import Image
 
 import delaytron as dt
 from delaytron.simulation.plots import plot_curves
-from delaytron.simulation.results import mean_of
+from delaytron.simulation.results import Result, index_from_which_below, mean_of
 
 RNG = np.random.default_rng(0)
 DATA = (RNG.normal(size=(200, 3)), RNG.integers(0, 3, 200))
@@ -65,3 +65,42 @@ def test_a_plot_that_cannot_be_written_is_said_in_one_line(tmp_path):
         RESULT.plot(tmp_path / "nowhere" / "curves.png")
     with pytest.raises(dt.InvalidInput, match="cannot save the figure"):
         RESULT.plot(tmp_path / "curves.unknown")
+
+
+class Counting(dict):
+    """A setting that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = None
+
+    def __eq__(self, other):
+        Counting.compared += 1
+        return super().__eq__(other)
+
+
+def result_of(settings):
+    mistakes = RNG.integers(0, 100, (len(settings), 1, 2))
+    return Result("delaytron", "made", "1", np.array([100]), settings, np.zeros(len(settings), int), mistakes)
+
+
+@pytest.mark.parametrize("n_settings", [1, 50, 400])
+def test_grouping_compares_settings_at_most_once_a_run(n_settings):
+    result = result_of([Counting(gamma=0.5 / (1 + run % n_settings)) for run in range(400)])
+    Counting.compared = 0
+    assert len(list(result.groups())) == n_settings
+    result.best()
+    assert Counting.compared <= 2 * 400
+
+
+def test_equal_settings_are_one_group_in_the_order_of_their_first_runs():
+    settings = [{"b": 1, "a": [0.1, 0.2]}, {"a": (0.1, 0.2), "b": 1}, {"a": [0.1, 0.2], "b": 1.0}, {"b": True}]
+    groups = [(setting, len(part.run)) for setting, part in result_of(settings).groups()]
+    assert groups == [(settings[0], 2), (settings[1], 1), (settings[3], 1)]
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [([0.9, 0.5, 0.2, 0.1], 2), ([0.0, 0.5, 0.1, 0.3], None), ([0.2, 0.1, 0.0, 0.0], 0), ([0.9, 0.9, 0.9, 0.2], 3)],
+)
+def test_the_index_from_which_errors_stay_below(errors, expected):
+    assert index_from_which_below(np.array(errors), 0.2) == expected

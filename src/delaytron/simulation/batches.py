@@ -81,12 +81,11 @@ def _groups(learners: list[Learner], jobs: list[Job]) -> list[list[Job]]:
 def _batches(plan: BatchPlan, learners: list[Learner], jobs: list[Job], threads: int) -> Iterator[list[Job]]:
     """Cut the jobs into batches that fit the memory, keep every thread busy and have runs side by side."""
     pattern = learners[jobs[0][1]]
-    most = (
-        1 if pattern.rule.per_round_state else min(BATCH_RUNS, -(-len(jobs) // threads))
-    )  # how large a pool is shows later
-    scenario_bytes = plan.config.n_rounds * (
-        BYTES_PER_EXPIRING_ROUND if pattern.feedback_model.expires else BYTES_PER_ROUND
-    )
+    most = min(BATCH_RUNS, -(-len(jobs) // threads))
+    if pattern.rule.per_round_state:  # how much that takes is known only when it is played
+        most = 1
+    bytes_per_round = BYTES_PER_EXPIRING_ROUND if pattern.feedback_model.expires else BYTES_PER_ROUND
+    scenario_bytes = plan.config.n_rounds * bytes_per_round
     state_bytes = pattern._state_bytes(plan.data.sparse)
     batch: list[Job] = []
     for job in jobs:
@@ -102,14 +101,17 @@ def _batches(plan: BatchPlan, learners: list[Learner], jobs: list[Job], threads:
 def _play(plan: BatchPlan, learners: list[Learner], jobs: list[Job]) -> tuple[Ints, Array]:
     """Play one batch; return mistakes and losses (see `Log`) of every run at every checkpoint."""
     pattern = learners[jobs[0][1]]
-    rule, scratch = pattern.rule, new_scratch(plan.data.n_classes)
+    rule = pattern.rule
+    scratch = new_scratch(plan.data.n_classes)
     runs = sorted({run for run, _ in jobs})
     scenarios, longest = plan.make_scenarios(runs, plan.config, pattern.feedback_model)
     scenario_of = np.searchsorted(runs, [run for run, _ in jobs])
     params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
     size = pattern.size(plan.data.sparse)._replace(n_open=max_open_rounds(scenarios) if rule.per_round_state else 1)
-    log, states = empty_log(len(jobs), longest, len(rule.extras), plan.config.losses), rule.init(params, size)
-    noted, stops = [], checkpoints(plan.config.n_rounds, plan.config.n_checkpoints).tolist()
+    log = empty_log(len(jobs), longest, len(rule.extras), plan.config.losses)
+    states = rule.init(params, size)
+    stops = checkpoints(plan.config.n_rounds, plan.config.n_checkpoints).tolist()
+    noted = []
     for window in windows(plan.data, scenarios, longest):
         for begin, end in _spans(window, stops):
             span = Span(begin, end, plan.ahead)

@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from delaytron.plotting import COLOURS, DASHES, draw_band, save_figure
 from delaytron.simulation.results import Result
 
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+
 WIDEST = 44  # letters of a title or a label that fit into one panel
 
 
 def plot_curves(results: Sequence[Result], path: str | Path) -> None:
-    """Save a picture: a column of panels per learner, each curve with a band from its lowest to its highest run.
+    """Save a figure: a column of panels per learner, each curve with a band from its lowest to its highest run.
 
     Where settings are compared, every delay has a row of panels and every setting a colour; else the delays
     have the colours.
@@ -24,10 +27,11 @@ def plot_curves(results: Sequence[Result], path: str | Path) -> None:
     varying = _varying(results)
     learners = list(dict.fromkeys(result.learner for result in results))
     rows = list(dict.fromkeys(result.delay if varying else "" for result in results))
-    width, height = 4.2 * len(learners) + 0.6, 3.0 * len(rows) + 0.8
+    width = 4.2 * len(learners) + 0.6
+    height = 3.0 * len(rows) + 0.8
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(len(rows), len(learners), sharex=True, sharey=True, squeeze=False)
-    lines: dict[str, Any] = {}
+    lines: "dict[str, Artist]" = {}
     for result in results:
         panel = panels[rows.index(result.delay if varying else ""), learners.index(result.learner)]
         _draw_result(panel, result, varying, lines)
@@ -46,23 +50,24 @@ def _varying(results: Sequence[Result]) -> list[str]:
     return [name for name in names if len({setting[name] for setting in settings if name in setting}) > 1]
 
 
-def _draw_result(panel: Any, result: Result, varying: Sequence[str], lines: dict[str, Any]) -> None:
+def _draw_result(panel: Any, result: Result, varying: Sequence[str], lines: "dict[str, Artist]") -> None:
     for setting, part in result.groups():
         label = fill(result.delay, WIDEST)
         if varying:
             label = ", ".join(f"{name}={setting[name]}" for name in varying if name in setting) or result.learner
-        known = [*lines, label].index(label)  # the same label has the same look in every panel
-        look = {"color": COLOURS[known % len(COLOURS)], "linestyle": DASHES[known // len(COLOURS) % len(DASHES)]}
-        line = _draw_curve(panel, part, **look)
+        place = [*lines, label].index(label)  # the same label has the same style in every panel
+        line = _draw_curve(panel, part, COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)])
         lines.setdefault(label, line)
 
 
-def _draw_curve(panel: Any, part: Result, **look: Any) -> Any:
+def _draw_curve(panel: Any, part: Result, colour: str, dashes: str) -> Any:
     """Draw the mean error of runs against rounds, with a band from the lowest to the highest; return the line."""
     errors = np.where(part.error_rate > 0, part.error_rate, np.nan)  # a log axis has no place for 0
     shown = ~np.isnan(errors).any(axis=0)
-    rounds, errors = part.rounds[shown], errors[:, shown]
-    return draw_band(panel, rounds, errors.mean(axis=0), errors.min(axis=0), errors.max(axis=0), **look)
+    errors = errors[:, shown]
+    low = errors.min(axis=0)
+    high = errors.max(axis=0)
+    return draw_band(panel, part.rounds[shown], errors.mean(axis=0), low, high, color=colour, linestyle=dashes)
 
 
 def _style_axes(panels: Any, learners: Sequence[str], rows: Sequence[str], scale: str) -> None:

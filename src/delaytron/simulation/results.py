@@ -1,9 +1,9 @@
-"""What came out of a simulation: errors of every run at every checkpoint, as numbers, table or picture."""
+"""What came out of a simulation: errors of every run at every checkpoint, as numbers, table or figure."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -13,6 +13,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from delaytron.simulation.scenarios import SimulationConfig
+
+Setting = dict[str, Any]  # parameters of a learner, by name: whatever its constructor takes
+
+
+class Errors(TypedDict):
+    """Mean errors of some runs, each with the half width of its 95 % interval (none for a single run)."""
+
+    error: float
+    error_margin: float | None
+    greedy_error: float
+    greedy_error_margin: float | None
 
 
 class Mean(NamedTuple):
@@ -43,17 +54,19 @@ def mean_of(values: Array) -> Mean:
     return Mean(float(values.mean()), float(stdtrit(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n)))
 
 
-def settling(errors: Array, target: float | Array) -> int | None:
-    """Return the place from which on errors stay at or below a target; None if they are above it at the end.
+def index_from_which_below(errors: Array, target: float | Array) -> int | None:
+    """Return the index from which on errors stay at or below a target; None if they are above it at the end.
 
     Examples
     --------
-    >>> settling(np.array([0.0, 0.5, 0.2, 0.1]), 0.2), settling(np.array([0.1, 0.3]), 0.2)
-    (2, None)
+    >>> index_from_which_below(np.array([0.0, 0.5, 0.2, 0.1]), 0.2)
+    2
+    >>> index_from_which_below(np.array([0.1, 0.3]), 0.2) is None
+    True
     """
     above = np.flatnonzero(errors > target)
-    place = int(above[-1]) + 1 if above.size else 0
-    return place if place < errors.size else None
+    index = int(above[-1]) + 1 if above.size else 0
+    return index if index < errors.size else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +95,7 @@ class Result:
     dataset: str
     delay: str
     rounds: Ints
-    parameters: list[dict[str, Any]]
+    parameters: list[Setting]
     run: Ints
     mistakes: Ints
     losses: Array | None = None
@@ -104,9 +117,10 @@ class Result:
         """The average error of the greedy labels over all rounds, per run: what it would be without exploring."""
         return np.asarray(self.mistakes[:, -1, 1] / self.rounds[-1])
 
-    def errors(self) -> dict[str, float | None]:
+    def errors(self) -> Errors:
         """Return the mean errors of all runs as plain values, each with its margin (none for a single run)."""
-        played, greedy = mean_of(self.final_error), mean_of(self.greedy_error)
+        played = mean_of(self.final_error)
+        greedy = mean_of(self.greedy_error)
         return {
             "error": played.value,
             "error_margin": played.known_margin,
@@ -114,11 +128,13 @@ class Result:
             "greedy_error_margin": greedy.known_margin,
         }
 
-    def groups(self) -> Iterator[tuple[dict[str, Any], "Result"]]:
+    def groups(self) -> Iterator[tuple[Setting, "Result"]]:
         """Iterate over the parameter settings, each with its own runs."""
-        settings = [s for i, s in enumerate(self.parameters) if s not in self.parameters[:i]]
-        for setting in settings:
-            rows = [i for i, other in enumerate(self.parameters) if other == setting]
+        rows_of: dict[Hashable, list[int]] = {}
+        for row, setting in enumerate(self.parameters):
+            rows_of.setdefault(_key(setting), []).append(row)
+        for rows in rows_of.values():
+            setting = self.parameters[rows[0]]
             part = replace(self, parameters=[setting] * len(rows), run=self.run[rows], mistakes=self.mistakes[rows])
             yield setting, part if self.losses is None else replace(part, losses=self.losses[rows])
 
@@ -131,7 +147,7 @@ class Result:
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         n_runs, n_checkpoints = self.error_rate.shape
-        columns: dict[str, Any] = {
+        columns: dict[str, list[Any] | Array | Ints] = {
             name: [value] * (n_runs * n_checkpoints)
             for name, value in (
                 ("learner", self.learner),
@@ -150,7 +166,7 @@ class Result:
         return pa.table(columns)
 
     def plot(self, path: str | Path) -> None:
-        """Save the error curves on log-log axes, with a band over the runs, as a picture."""
+        """Save the error curves on log-log axes, with a band over the runs, as a figure."""
         from delaytron.simulation.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
 
         plot_curves([self], path)
@@ -158,3 +174,10 @@ class Result:
     def __repr__(self) -> str:
         what = f"{self.learner} on {self.dataset}, {self.delay}, {len(self.run)} runs of {self.rounds[-1]} rounds"
         return f"Result({what}, final error {self.final_error.mean():.4f})"
+
+
+def _key(value: Any) -> Hashable:
+    """Return something to look a setting up by: equal for equal settings, also where a value is a list."""
+    if isinstance(value, dict):
+        return frozenset((name, _key(inner)) for name, inner in value.items())
+    return ("list", *map(_key, value)) if isinstance(value, list) else value

@@ -1,6 +1,6 @@
 """Many runs: seeds x parameters, on all cores, the data read once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -13,7 +13,7 @@ from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.options import COMMON, own_parameters
 from delaytron.simulation.batches import BatchPlan, Progress, play_all
-from delaytron.simulation.results import Result
+from delaytron.simulation.results import Result, Setting
 from delaytron.simulation.scenarios import CHECKPOINTS, SimulationConfig, checkpoints, make_scenarios
 
 
@@ -65,14 +65,25 @@ def simulate(
     True
     """
     settings = [parameters] if isinstance(learner, Learner) else grid(learner_class(learner), parameters)
-    options: dict[str, Any] = {"rounds": rounds, "runs": runs, "seed": seed, "sampling": sampling, "regret": regret}
-    return simulate_settings(learner, data, settings, delay=delay, n_jobs=n_jobs, progress=progress, **options)
+    return simulate_settings(
+        learner,
+        data,
+        settings,
+        delay=delay,
+        rounds=rounds,
+        runs=runs,
+        seed=seed,
+        sampling=sampling,
+        n_jobs=n_jobs,
+        progress=progress,
+        regret=regret,
+    )
 
 
 def simulate_settings(
     learner: str | type[Learner] | Learner,
     data: Any,
-    settings: Sequence[dict[str, Any]],
+    settings: Sequence[Setting],
     *,
     delay: Any = 1,
     rounds: int | None = None,
@@ -93,7 +104,8 @@ def simulate_settings(
     learners = _learners(learner, dataset, settings)
     n_rounds = _n_rounds(dataset, rounds)
     check_choice("sampling", sampling, ("replacement", "epochs"))
-    first_seed, losses = check_integer("seed", seed, at_least=0), check_bool("regret", regret)
+    first_seed = check_integer("seed", seed, at_least=0)
+    losses = check_bool("regret", regret)
     config = SimulationConfig(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints, losses)
     if losses and not all(learner.rule.is_linear for learner in learners):
         raise InvalidInput(
@@ -142,7 +154,7 @@ def parameter_names(cls: type[Learner]) -> list[str]:
     return [*own_parameters(cls), *(name for name in COMMON if name not in ("seed", "average"))]
 
 
-def _learners(learner: Any, data: Dataset | FileStream, settings: Sequence[dict[str, Any]]) -> list[Learner]:
+def _learners(learner: Any, data: Dataset | FileStream, settings: Sequence[Setting]) -> list[Learner]:
     """Return a learner for each of the settings."""
     if isinstance(learner, Learner):
         if (learner.n_classes, learner.n_features) != (data.n_classes, data.n_features) or list(settings) != [{}]:
@@ -161,7 +173,7 @@ def _check_names(cls: type[Learner], names: Iterable[str]) -> None:
             raise InvalidInput(f"{cls.name} takes {', '.join(known)}; got {name}")
 
 
-def grid(cls: type[Learner], parameters: dict[str, Any]) -> list[dict[str, Any]]:
+def grid(cls: type[Learner], parameters: Mapping[str, Any]) -> list[Setting]:
     """Return every combination of the list-valued parameters.
 
     Examples

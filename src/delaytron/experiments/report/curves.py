@@ -8,7 +8,7 @@ from delaytron.delays import as_delay
 from delaytron.experiments.report.model import Estimate, estimate
 from delaytron.experiments.selection import Outcome
 from delaytron.records import Array
-from delaytron.simulation.results import Result, settling
+from delaytron.simulation.results import Result, index_from_which_below
 from delaytron.simulation.scenarios import mean_wait
 
 LEARNERS = ("delaytron", "adaptive_delaytron", "adaptive_delaytron, instant")
@@ -64,7 +64,7 @@ def first_below(curve: tuple[Array, Array] | None, target: float | Array) -> flo
     if curve is None:
         return None
     rounds, errors = curve
-    place = settling(errors, target)
+    place = index_from_which_below(errors, target)
     over = errors - target
     if not place:
         return None if place is None else float(rounds[0])
