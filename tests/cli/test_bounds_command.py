@@ -14,7 +14,7 @@ from delaytron.experiments.report.model import shown
 from delaytron.experiments.report.theory import COLUMNS, theory_section
 from delaytron.rng import stream
 from delaytron.simulation.results import mean_of
-from delaytron.theory import plots as pictures
+from delaytron.theory import plots
 from delaytron.theory.statements import STATEMENTS
 from delaytron.theory.study import play, study
 from delaytron.theory.trials import TrialTerms, prepare
@@ -34,7 +34,7 @@ def output_of(*args, **options):
 
 
 def rows_of(document):
-    return {row["name"]: row for row in document["bounds"]}
+    return {row["statement"]: row for row in document["bounds"]}
 
 
 SMALL = ("--rounds", 10_000, "--classes", 10, "--gamma", 0.1, "--norm", 2, "--delay", 100)
@@ -186,8 +186,8 @@ class TestStudy:
 
     def test_steps_are_the_best_ones_and_regret_is_that_of_runs_with_them(self, found, digits):
         one = next(one for one in found.measured if one.statement.name == "Theorem R1")
-        words = {**found.trial.arguments(one.comparator)}
-        asked = {name: words[name] for name in ("norm", "n_classes", "gamma", "radius", "n_rounds", "outstanding")}
+        arguments = {**found.trial.arguments(one.comparator)}
+        asked = {name: arguments[name] for name in ("norm", "n_classes", "gamma", "radius", "n_rounds", "outstanding")}
         assert one.eta == theory.theorem_r1_eta(**asked)
         first = dt.datasets.as_dataset((digits.X[:600], digits.y[:600]))
         how = {"delay": TERMS.delay, "rounds": 600, "runs": 4, "seed": 3, "regret": True}
@@ -269,12 +269,12 @@ class TestMeasuring:
         one = next(one for one in found.measured if one.statement.name == "Theorem R4")
         assert [float(last[0]["measured"]), float(last[0]["bound"])] == [one.at_end.value, one.bound[-1]]
 
-    def test_a_picture_says_where_regret_is_not_above_zero(self, found, monkeypatch):
+    def test_a_figure_says_where_regret_is_not_above_zero(self, found, monkeypatch):
         figures = []
-        monkeypatch.setattr(pictures, "save_figure", lambda figure, _: figures.append(figure))
+        monkeypatch.setattr(plots, "save_figure", lambda figure, _: figures.append(figure))
         found.plot("nowhere.png")
         panels = [panel for part in figures[0].subfigs for panel in part.axes]
-        assert [panel.get_title() for panel in panels] == list(pictures.PANELS.values())
+        assert [panel.get_title() for panel in panels] == list(plots.PANELS.values())
         one = next(one for one in found.measured if one.statement.name == "Theorem R1")
         hidden = int((one.values.mean(axis=0) <= 0).sum())
         note = f"Theorem R1: not above 0, so not shown, at {hidden} of {found.trial.rounds.size} points"
@@ -356,7 +356,7 @@ class TestResults:
         (["--plot", "a.png"], "--plot needs --data or --results"),
         (["--samples", 3], "--samples needs --data or --results"),
         (["--data", "digits", "--comparator-loss", 3], "--comparator-loss is for theory alone"),
-        (["--data", "digits", "--plot", "a.txt"], "a picture must end in"),
+        (["--data", "digits", "--plot", "a.txt"], "a figure must end in"),
         (["--data", "digits", "--comparator", "good"], "comparator must be one of best, separating"),
         (["--data", "digits", "--sampling", "rows"], "sampling must be one of"),
         (["--data", "digits", "--gamma", 0], "gamma must be in (0, 1]"),

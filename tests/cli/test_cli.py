@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -30,8 +31,13 @@ def delaytron(*args, columns=120):
 def output_of(*args, **options):
     result = delaytron(*args, **options)
     assert result.exit_code == 0, result.output
-    assert result.stderr == ""
+    assert all(is_expected(line) for line in result.stderr.splitlines())
     return result.stdout
+
+
+def is_expected(line):
+    """Whether a line on stderr is a note on parameters, or the progress of a comparison."""
+    return line.startswith("delaytron: note: ") or re.fullmatch(r"delaytron: .*: error .* \(\d+ of \d+\)", line)
 
 
 def rows_of(*args):
@@ -101,8 +107,8 @@ class TestRun:
         (row,) = rows_of("delaytron", "delaytron", "--delay", "5,5", "--gamma", "0.1", "--gamma", "0.10")
         assert row["runs"] == 2
 
-    def test_sampling_and_threads_reach_the_simulation(self):
-        (row,) = rows_of("--sampling", "epochs", "--threads", "1", "--gamma", "0.1")
+    def test_sampling_and_workers_reach_the_simulation(self):
+        (row,) = rows_of("--sampling", "epochs", "--workers", "1", "--gamma", "0.1")
         assert row["final_errors"] == play("delaytron", 1000, gamma=0.1, sampling="epochs").final_error.tolist()
 
     def test_a_single_run_has_no_margin(self):
@@ -137,14 +143,14 @@ class TestFiles:
         assert set(table.column_names[:-4]) == {"learner", "dataset", "form", "delay", "gamma", "restart"}
 
     @pytest.mark.parametrize("flags", ["", "--gamma 0.1,0.2 --delay 3 --delay lognormal:9,1+missing:0.1", "--rounds 1"])
-    def test_plot_makes_a_picture(self, tmp_path, flags):
+    def test_plot_makes_a_figure(self, tmp_path, flags):
         path = tmp_path / "curves.png"
         stdout = output_of("run", "delaytron", "perceptron", *SMALL, *flags.split(), "--plot", path)
         assert stdout.endswith(f"wrote {path}\n")
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         assert path.stat().st_size > 10_000
 
-    def test_a_picture_without_any_error_is_drawn_all_the_same(self, tmp_path):
+    def test_a_figure_without_any_error_is_drawn_all_the_same(self, tmp_path):
         dt.simulate("perceptron", ([[1.0], [1.0]], [0, 1]), rounds=1).plot(tmp_path / "flat.png")
         assert (tmp_path / "flat.png").exists()
 
@@ -179,17 +185,17 @@ class TestCompare:
     def test_json_holds_exactly_the_numbers_of_the_library(self):
         document = json.loads(output_of("compare", *THREE, "--seed", "2", "--tuning-runs", "1", "--json"))
         expected = self.compared(seed=2, tuning_runs=1)
-        assert [row["final_errors"] for row in document["rows"]] == [
+        assert [row["final_errors"] for row in document["results"]] == [
             entry.result.final_error.tolist() for entry in expected.entries
         ]
-        assert [row["setting"].get("gamma") for row in document["rows"]] == [
+        assert [row["parameters"].get("gamma") for row in document["results"]] == [
             entry.setting.get("gamma") for entry in expected.entries
         ]
-        assert [row["settings_tried"] for row in document["rows"]] == [3, 3, 3, 3, 1, 1]
+        assert [row["settings_tried"] for row in document["results"]] == [3, 3, 3, 3, 1, 1]
         assert (document["dataset"], document["rounds"], document["runs"]) == ("synsep", 800, 2)
         assert (document["tuning_runs"], document["budget"], document["left_out"]) == (1, 3, [])
         assert (document["seed"], document["tuning_seed"]) == (2, 1_000_005)
-        assert document["rows"][0]["delay_model"] == "uniform:1"
+        assert document["results"][0]["tuned"] == ["gamma"]
 
     @pytest.mark.parametrize("columns", [80, 120])
     def test_the_table_has_a_line_per_learner_the_best_first(self, columns):
@@ -211,13 +217,13 @@ class TestCompare:
         )
         document = json.loads(output_of("compare", *flags, "--json"))
         assert [row["learner"] for row in document["left_out"]] == ["perceptron"]
-        assert document["rows"][0]["parameters"]["noise"] == [0.1, 0.2]
+        assert document["results"][0]["parameters"]["noise"] == [0.1, 0.2]
 
     def test_models_stand_beside_numbers(self):
         flags = ["digits", "--learner", "perceptron", "--delay", "5", "--delay", "lognormal:20,1.5", "--rounds", "99"]
         document = json.loads(output_of("compare", *flags, "--runs", "1", "--json"))
-        assert [row["delay"] for row in document["rows"]] == ["5", "lognormal:20,1.5"]
-        assert document["rows"][0]["error_margin"] is None
+        assert [row["delay"] for row in document["results"]] == ["5", "lognormal:20,1.5"]
+        assert document["results"][0]["error_margin"] is None
 
     def test_output_makes_the_folder_with_all_three_files(self, tmp_path):
         folder = tmp_path / "new" / "comparison"
@@ -228,7 +234,8 @@ class TestCompare:
             name for name in ("delaytron", "pab", "perceptron") for _ in range(2)
         ]
         assert (folder / "comparison.png").read_bytes().startswith(b"\x89PNG")
-        assert [line.split(".")[-1] for line in result.stderr.splitlines()] == ["csv", "json", "png"]
+        written = [line for line in result.stderr.splitlines() if line.startswith("wrote")]
+        assert [line.split(".")[-1] for line in written] == ["csv", "json", "png"]
 
     def test_plot_and_csv(self, tmp_path):
         picture, lines = tmp_path / "errors.svg", tmp_path / "errors.csv"
@@ -246,11 +253,11 @@ class TestCompare:
             (["synsep", "--delay", "0"], "D must be an integer of at least 1, got 0"),
             (["synsep", "--budget", "0"], "budget must be an integer of at least 1, got 0"),
             (["synsep", "--tuning-runs", "0"], "tuning_runs must be an integer of at least 1, got 0"),
-            (["synsep", "--threads", "0"], "threads must be an integer of at least 1, got 0"),
+            (["synsep", "--workers", "0"], "workers must be an integer of at least 1, got 0"),
             (["synsep", "--on-expiry", "wrong"], "on_expiry='wrong' needs expire_after=n"),
             (["synsep", "--noise", "0.1"], "noise must be (rho0, rho1)"),
             (["synsep", "--learner", "perceptron", "--noise", "0.1,0.2"], "no learner can play: perceptron: "),
-            (["synsep", "--plot", "errors.txt"], "a picture must end in .png, .pdf, .svg; got 'errors.txt'"),
+            (["synsep", "--plot", "errors.txt"], "a figure must end in .png, .pdf, .svg; got 'errors.txt'"),
             (["digits", "--samples", "9"], "data set digits takes no options; got 'n_samples'"),
             ([], "Missing argument"),
         ],
@@ -266,8 +273,8 @@ class TestCompare:
 class TestRegistries:
     def test_learners_lists_the_registry(self):
         rows = json.loads(output_of("learners", "--json"))
-        assert {row["name"]: row["class"] for row in rows} == {n: c.__name__ for n, c in dt.LEARNERS.items()}
-        by_name = {row["name"]: row for row in rows}
+        assert {row["learner"]: row["class_name"] for row in rows} == {n: c.__name__ for n, c in dt.LEARNERS.items()}
+        by_name = {row["learner"]: row for row in rows}
         assert by_name["delaytron"]["parameters"] == {"gamma": 2.0**-6, "eta": 1.0}
         assert (by_name["delaytron"]["feedback_type"], by_name["perceptron"]["feedback_type"]) == ("correct", "label")
         assert by_name["delaytron"]["description"] == "Delaytron, the paper's Algorithm 1."
@@ -336,7 +343,7 @@ BAD = [
     (["--runs", "0"], "runs must be an integer of at least 1, got 0"),
     (["--rounds", "0"], "rounds must be an integer of at least 1, got 0"),
     (["--seed", "-1"], "seed must be an integer of at least 0, got -1"),
-    (["--threads", "0"], "threads must be an integer of at least 1, got 0"),
+    (["--workers", "0"], "workers must be an integer of at least 1, got 0"),
     (["--samples", "0"], "n_samples must be an integer of at least 1, got 0"),
     (["--data", "digits"], "data set digits takes no options; got 'n_samples'"),
     (["--sampling", "sometimes"], "sampling must be one of replacement, epochs; got 'sometimes'"),
@@ -344,10 +351,12 @@ BAD = [
     (["--set", "seed=1"], "a parameter of delaytron must be one of gamma, eta; got 'seed'"),
     (["--set", "eta"], "--set wants NAME=VALUE, as in --set eta=0.5; got 'eta'"),
     (["--set", "eta=0"], "eta must be above 0, got 0"),
-    (["perceptron", "--set", "eta=1"], "a parameter of perceptron must be one of gamma; got 'eta'"),
+    (["perceptron", "--set", "eta=1"], "no parameter can be set of perceptron; got 'eta': leave it out"),
+    (["exp3", "--gamma", "0.1"], "a parameter of exp3 must be one of "),
+    (["exp3", "perceptron", "--gamma", "0.1"], "; got 'gamma'"),
     (["delaytron", "adaptive_delaytron", "--set", "tracker=fast"], "tracker must be one of cumulative, instant"),
     (["--plot", "/nowhere/curves.png"], "cannot write '/nowhere/curves.png': there is no folder '/nowhere'"),
-    (["--plot", "curves.jpeg2"], "a picture must end in .png, .pdf, .svg; got 'curves.jpeg2'"),
+    (["--plot", "curves.jpeg2"], "a figure must end in .png, .pdf, .svg; got 'curves.jpeg2'"),
     (["--csv", "/"], "cannot write '/': it is a folder"),
     (["--output", __file__], "File exists"),
 ]
@@ -380,7 +389,7 @@ class TestTrouble:
             (
                 MemoryError(),
                 2,
-                "delaytron: not enough memory; try fewer --rounds, --runs, --threads or features",
+                "delaytron: not enough memory; try fewer --rounds, --runs, --workers or features",
             ),
             (dt.InvalidInput("one\nand two"), 2, "delaytron: one and two"),
         ],

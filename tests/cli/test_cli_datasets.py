@@ -57,7 +57,7 @@ def own_file(tmp_path):
 
 class TestList:
     def test_json_has_the_facts_of_every_data_set(self):
-        rows = {row["name"]: row for row in json.loads(output_of("--json"))}
+        rows = {row["dataset"]: row for row in json.loads(output_of("--json"))}
         assert rows.keys() == dt.datasets.DATASETS.keys()
         assert rows["synsep"]["options"] == {"n_samples": 100_000, "seed": 0, "normalize": False}
         assert rows["fashion_mnist"]["options"] == {"features": "cnn", "part": "all"}
@@ -88,10 +88,10 @@ class TestList:
     @needs_data
     def test_it_says_what_is_on_this_machine(self, tmp_path, monkeypatch):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        assert {row["here"] for row in json.loads(output_of("--json"))} == {"yes"}
+        assert {row["availability"] for row in json.loads(output_of("--json"))} == {"yes"}
 
     def test_it_says_how_to_get_what_is_not(self, empty_machine):
-        here = {row["name"]: row["here"] for row in json.loads(output_of("--json"))}
+        here = {row["dataset"]: row["availability"] for row in json.loads(output_of("--json"))}
         made = dict.fromkeys(("digits", "synsep", "synnonsep"), "yes")
         built = dict.fromkeys(("cifar10", "fashion_mnist"), "build")
         assert here == {**dict.fromkeys(CARDS, "download"), **made, **built}
@@ -107,7 +107,7 @@ class TestShow:
         assert document["nonzeros"] == pytest.approx((data.X != 0).mean())
         assert document["feature_names"] == list(data.feature_names)
         assert (document["rows"], document["features"], document["classes"]) == (1797, 64, 10)
-        assert document["here"] == "yes"
+        assert document["availability"] == "yes"
         assert document["citation"] == CARDS["digits"].citation
 
     @needs_data
@@ -148,7 +148,7 @@ class TestShow:
 
     @needs_data
     def test_parts_and_pixels_can_be_asked_for(self):
-        document = json.loads(output_of("show", "fashion_mnist", "--features", "pixels", "--part", "test", "--json"))
+        document = json.loads(output_of("show", "fashion_mnist", "--input", "pixels", "--part", "test", "--json"))
         assert (document["rows"], document["features"]) == (10_000, 784)
         assert document["class_counts"]["Ankle boot"] == 1000
 
@@ -181,7 +181,7 @@ class TestPlot:
     @pytest.mark.parametrize("name", ["ecoli", "news20"])
     def test_rows_without_pixels_are_a_cloud(self, tmp_path, name):
         result = delaytron("show", name, "--plot", tmp_path / "cloud.png", "--json")
-        assert json.loads(result.stdout)["name"] == name
+        assert json.loads(result.stdout)["dataset"] == name
         assert result.stderr == f"wrote {tmp_path / 'cloud.png'}\n"
         assert (tmp_path / "cloud.png").stat().st_size > 20_000
 
@@ -220,7 +220,9 @@ class TestBuild:
         path = empty_machine / "fashion_mnist" / "cnn_features.npz"
         assert output_of("build", "fashion_mnist", "--seed", "3") == f"wrote {path}\n"
         assert np.load(path)["seed"] == 3
-        assert {row["here"] for row in json.loads(output_of("--json")) if row["name"] == "fashion_mnist"} == {"cached"}
+        assert {
+            row["availability"] for row in json.loads(output_of("--json")) if row["dataset"] == "fashion_mnist"
+        } == {"cached"}
 
     def test_the_features_go_to_a_folder(self, quick, tmp_path):
         path = tmp_path / "data" / "cifar10" / "vgg16_features.npz"
@@ -238,7 +240,7 @@ class TestBuild:
         ("show digit", "data set must be one of cifar10, fashion_mnist,"),
         ("show digit", "got 'digit'; did you mean digits?"),
         ("show digits --part test", "data set digits takes no options; got 'part'"),
-        ("show fashion_mnist --features raw", "features must be one of cnn, pixels; got 'raw'"),
+        ("show fashion_mnist --input raw", "input must be one of cnn, pixels; got 'raw'"),
         ("show digits --plot digits.gif", "a picture must end in .png, .pdf, .svg; got 'digits.gif'"),
         ("show digits --plot no/such/folder.png", "there is no folder 'no/such'"),
         ("show", "Missing argument 'NAME_OR_FILE'; see delaytron --help"),

@@ -73,10 +73,10 @@ def test_json_holds_exactly_the_numbers_of_the_library():
     assert document["rounds"] == 59_835
     assert document["never"] == summary.never == 21_600 / 59_835
     assert document["quantiles"] == {str(share): delay for share, delay in summary.quantiles.items()}
-    assert document["seconds"]["0.5"] == summary.waits[0.5]
+    assert document["quantiles_in_seconds"]["0.5"] == summary.waits[0.5]
     assert document["pending"] == {"mean": summary.pending.mean, "highest": summary.pending.highest}
     assert [fit["log_likelihood"] for fit in document["fits"]] == [fit.log_likelihood for fit in summary.fits]
-    assert document["delays"] == summary.models
+    assert document["suggested_delays"] == summary.models
 
 
 def test_columns_are_named_and_the_hint_names_them_too(log):
@@ -102,7 +102,7 @@ def test_a_trace_with_nothing_to_fit_is_shown_all_the_same(tmp_path):
     assert "2 rounds, 100.0% never answered" in text
     assert "mean is" not in text
     assert text.endswith(f"To play these delays:\n  delaytron run --delay trace:{path}\n")
-    assert json.loads(output_of(path, "--json"))["mean"] is None
+    assert json.loads(output_of(path, "--json"))["mean_delay"] is None
 
 
 @pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
@@ -146,7 +146,7 @@ def test_a_folder_gets_numbers_and_a_picture(log, tmp_path):
         ("event,outcome\n5\n", [], "log.csv, line 2: must have 2 cells like the first row, got 1"),
         ("", [], "log.csv: there is no delay in this file"),
         ("event,outcome\n", [], "log.csv: there is no row below the header"),
-        ("3\n", ["--plot", "delays.txt"], "a picture must end in .png, .pdf, .svg; got 'delays.txt'"),
+        ("3\n", ["--plot", "delays.txt"], "a figure must end in .png, .pdf, .svg; got 'delays.txt'"),
     ],
 )
 def test_something_wrong_is_one_line_and_exit_code_2(tmp_path, content, flags, message):

@@ -21,8 +21,8 @@ COMPARED = compare(DATA, NAMES, **SMALL)
 
 
 def settings_of(learner, data=DATA, **terms):
-    contest = prepare(data, [learner], [1], Terms(**terms), None, {})
-    return next(iter(contest.candidates.values()))
+    prepared = prepare(data, [learner], [1], Terms(**terms), None, {})
+    return next(iter(prepared.candidates.values()))
 
 
 class Picky(dt.Delaytron):
@@ -121,9 +121,9 @@ def test_nothing_depends_on_the_other_learners_or_delays_or_threads():
 
 def test_progress_counts_every_round():
     seen = []
-    contest = prepare(DATA, NAMES, [1, 60], Terms(700, 3, 2, 3), OTHER, {})
-    contest.play(progress=seen.append)
-    assert sum(seen) == contest.n_rounds == 700 * 2 * (2 * (3 + 3 + 0) + 3 * 3)
+    prepared = prepare(DATA, NAMES, [1, 60], Terms(700, 3, 2, 3), OTHER, {})
+    prepared.play(progress=seen.append)
+    assert sum(seen) == prepared.n_rounds == 700 * 2 * (2 * (3 + 3 + 0) + 3 * 3)
 
 
 def test_seconds_of_runs_and_of_tuning_are_told_apart():
@@ -144,12 +144,12 @@ class TestWhoCannotPlay:
         assert compared.left_out == {"refusing": "gamma must be in (0, 1], got 7.0", "huge": "not enough memory"}
 
     def test_two_labels_are_too_few_for_sets_of_two(self):
-        contest = prepare((np.eye(4), [0, 1, 0, 1]), ["dilute", "perceptron"], [1], Terms(), None, {})
-        assert contest.left_out == {"dilute": "m must be below n_classes = 2, got 2"}
+        prepared = prepare((np.eye(4), [0, 1, 0, 1]), ["dilute", "perceptron"], [1], Terms(), None, {})
+        assert prepared.left_out == {"dilute": "m must be below n_classes = 2, got 2"}
 
     def test_who_is_told_the_label_has_no_noise(self):
-        contest = prepare(DATA, ["perceptron", "delaytron"], [1], Terms(), None, {"noise": (0.1, 0.1)})
-        assert list(contest.left_out) == ["perceptron"]
+        prepared = prepare(DATA, ["perceptron", "delaytron"], [1], Terms(), None, {"noise": (0.1, 0.1)})
+        assert list(prepared.left_out) == ["perceptron"]
 
     def test_nobody_left_is_an_error(self):
         with pytest.raises(dt.InvalidInput, match="no learner can play: refusing: gamma must be in"):
@@ -177,8 +177,8 @@ def test_remarks_tell_whose_errors_mean_something_else():
 def test_delays_ascend_in_the_mean_wait():
     terms = Terms(rounds=500)
     delays = [1000, "fixed:3", dt.delays.Uniform(1), "1+missing:0.5", [5, 5]]
-    contest = prepare(DATA, ["perceptron"], delays, terms, None, {})
-    assert list(contest.delays) == ["uniform:1", "fixed:3", "trace of 2 delays, 0.0% never", "1+missing:0.5", "1000"]
+    prepared = prepare(DATA, ["perceptron"], delays, terms, None, {})
+    assert list(prepared.delays) == ["Uniform(D=1)", "fixed:3", "Trace(2 delays, 0.0% never)", "1+missing:0.5", "1000"]
 
 
 def test_learners_ascend_in_the_error_at_the_largest_delay():
@@ -247,7 +247,7 @@ def test_bad_input_gets_one_clear_line(options, message):
 
 def test_no_budget_is_spent_on_the_same_learner_twice():
     terms = Terms(rounds=100, runs=1, tuning_runs=1, budget=99)
-    contest = prepare(DATA, ["ova_logistic", "passive_aggressive"], [1], terms, None, {})
-    for cls, settings in contest.candidates.items():
+    prepared = prepare(DATA, ["ova_logistic", "passive_aggressive"], [1], terms, None, {})
+    for cls, settings in prepared.candidates.items():
         made = [cls(9, 400, seed=0, **setting).params for setting in settings]
         assert len(set(made)) == len(made)

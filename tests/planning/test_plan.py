@@ -15,9 +15,10 @@ from delaytron.delays import NEVER, Fixed, Trace, parse
 from delaytron.formats import as_json
 from delaytron.learners.base import GAMMAS
 from delaytron.planning import Doubled, draft, exploring, plan
-from delaytron.planning.answers import BOUND, EXACT, SIMULATION, answers, change, plan_document, summary
+from delaytron.planning.answers import BOUND, EXACT, SIMULATION, answers, change, summary
 from delaytron.planning.bounds import Problem, best_bound, first_round, smallest
-from delaytron.planning.simulation import Reached, first_below, mixture
+from delaytron.planning.documents import plan_document
+from delaytron.planning.simulation import Reached, mixture, round_from_which_below
 from delaytron.simulation.results import mean_of
 from delaytron.theory import outstanding
 
@@ -160,7 +161,7 @@ class TestRoundsToTarget:
         ],
     )
     def test_curves_by_hand(self, errors, expected):
-        assert first_below(np.array([1, 10, 100, 1000]), np.array(errors), 0.2) == expected
+        assert round_from_which_below(np.array([1, 10, 100, 1000]), np.array(errors), 0.2) == expected
 
     def test_the_mean_is_that_of_the_runs_that_got_there(self):
         reached = Reached((100, None, 300))
@@ -266,7 +267,7 @@ class TestOutput:
         found = plan(classes=3, rounds=900, delay="20", target=0.4, features=4, runs=2, tuning_runs=1)
         assert document == json.loads(as_json(plan_document(found)))
         assert document["rounds"] == 900
-        assert [forecast["times_the_delay"] for forecast in document["forecasts"]] == [1, 2]
+        assert [forecast["delay_factor"] for forecast in document["forecasts"]] == [1, 2]
         first = document["forecasts"][0]["simulations"][0]
         one = found.forecasts[0].learners[0]
         assert (first["learner"], first["gamma"], first["kind"]) == ("delaytron", one.gamma, "simulation")
@@ -322,12 +323,12 @@ class TestOutput:
         (tmp_path / "delays.txt").write_text("3\n-1\n8\n")
         flags = f"--data digits --rounds 400 --target 0.5 --runs 2 --tuning-runs 1 --delay trace:{tmp_path}/delays.txt"
         document = json.loads(output_of(*shlex.split(flags), "--json"))
-        assert (document["classes"], document["data"]["name"]) == (10, "digits")
-        assert document["data"]["best_linear_error"] is None
+        assert (document["classes"], document["dataset"]) == (10, "digits")
+        assert document["best_linear_error"] is None
         assert document["radius"] == pytest.approx(np.linalg.norm(dt.datasets.load("digits").X, axis=1).max())
-        assert document["forecasts"][1]["model"] == "Doubled(model=Trace(3 delays, 33.3% never))"
+        assert document["delay"] == f"trace:{tmp_path}/delays.txt"
 
-    def test_the_picture_shows_both_delays_and_the_target(self, tmp_path):
+    def test_the_figure_shows_both_delays_and_the_target(self, tmp_path):
         import matplotlib as mpl
 
         with mpl.rc_context({"svg.fonttype": "none"}):
@@ -337,7 +338,7 @@ class TestOutput:
         for word in ("delaytron, this delay", "ova_logistic, twice the delay", "target", "exploring alone, exact"):
             assert word in words
 
-    def test_a_picture_without_any_error_is_drawn_all_the_same(self, tmp_path):
+    def test_a_figure_without_any_error_is_drawn_all_the_same(self, tmp_path):
         data = dt.datasets.Dataset(np.ones((20, 1)), np.zeros(20, int), "easy", ("a", "b"))  # a tie goes to class 0
         found = plan(data=data, rounds=20, delay=1, target=0.1, runs=1, tuning_runs=1)
         found.plot(tmp_path / "plan.png")
@@ -365,8 +366,8 @@ class TestOutput:
         (["--runs", "0"], "runs must be an integer of at least 1, got 0"),
         (["--limit", "0"], "limit must be an integer of at least 1, got 0"),
         (["--seed", "-1"], "seed must be an integer of at least 0, got -1"),
-        (["--threads", "0"], "threads must be an integer of at least 1, got 0"),
-        (["--plot", "plan.txt"], "a picture must end in .png, .pdf, .svg; got 'plan.txt'"),
+        (["--workers", "0"], "workers must be an integer of at least 1, got 0"),
+        (["--plot", "plan.txt"], "a figure must end in .png, .pdf, .svg; got 'plan.txt'"),
         (["--label", "y", "--bias"], "--label, --bias: these are for --data, which is not given"),
         (["--data", "digits"], "features and best are for made-up data"),
         (["--data", "digit"], "did you mean digits?"),

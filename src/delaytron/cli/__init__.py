@@ -27,7 +27,7 @@ class _Commands(TyperGroup):
         except UsageError as problem:
             _stop(f"{problem.format_message().rstrip('.')}; see delaytron --help", 2)
         except MemoryError:
-            _stop("not enough memory; try fewer --rounds, --runs, --threads or features", 2)
+            _stop("not enough memory; try fewer --rounds, --runs, --workers or features", 2)
         except KeyboardInterrupt:
             _stop("interrupted", 130)
 

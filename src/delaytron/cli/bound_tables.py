@@ -1,12 +1,12 @@
 """What `delaytron bounds` shows and writes: bounds alone, or beside what was measured."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -14,12 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from delaytron.cli import tables
+from delaytron.cli.documents import BoundsDocument
 from delaytron.errors import InvalidInput
 from delaytron.formats import compact, versions
 from delaytron.simulation.results import Mean
+from delaytron.theory.arguments import Arguments
+from delaytron.theory.documents import BoundLine, StudyDocument
 from delaytron.theory.statements import GATED, GREEDY, HINGE, PLAYED, BoundRow
 from delaytron.theory.study import Measured, Study
-from delaytron.theory.trials import TrialTerms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +32,7 @@ LOSSES = (
     "gated, hinge: regret, the loss of the learner less that of W; gated is the hinge where the greedy label is wrong, "
     "else 0. greedy, played: mistakes."
 )
-IDLE = "* promises no more than weights of 0, which lose 1 in every round"
+VACUOUS = "* vacuous: promises no more than weights of 0, which lose 1 in every round"
 STATED = "The paper states its bounds for the hinge; for that they are false in general (docs/theory.md)."
 STATED_HINGE = "† as the paper states it: false in general (docs/theory.md), and here where it is above 100 %"
 SOURCES = (
@@ -47,36 +49,49 @@ ORDER = ("delaytron", "hinge_delaytron", "adaptive_delaytron")
 class Promises:
     """All bounds for one problem."""
 
-    terms: TrialTerms
-    arguments: Mapping[str, Any]
+    delay: str
+    seed: int
+    arguments: Arguments
     rows: Sequence[BoundRow]
 
     @cached_property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> BoundsDocument:
         """All numbers as plain values."""
-        told = {"delay": str(self.terms.delay), "seed": self.terms.seed}
-        return {**self.arguments, **told, "bounds": self._lines(), "versions": versions()}
-
-    def _lines(self) -> list[dict[str, Any]]:
-        names = ("name", "source", "learner", "loss", "valid_for")
-        told = [{name: getattr(row.statement, name) for name in names} for row in self.rows]
-        return [
-            {**one, "bound": row.bound, "eta": row.eta, "vacuous": row.vacuous}
-            for one, row in zip(told, self.rows, strict=True)
-        ]
+        arguments = self.arguments
+        loss_bound = arguments["loss_bound"]
+        eta = arguments["eta"]
+        return {
+            "rounds": int(arguments["n_rounds"]),
+            "classes": int(arguments["n_classes"]),
+            "gamma": float(arguments["gamma"]),
+            "radius": float(arguments["radius"]),
+            "norm": float(arguments["norm"]),
+            "comparator_loss": float(arguments["comparator_loss"]),
+            "eta": None if eta is None else float(eta),
+            "loss_bound": None if loss_bound is None else float(loss_bound),
+            "delay": self.delay,
+            "seed": self.seed,
+            "missing": float(arguments["missing"]),
+            "delay_received": float(arguments["delay_received"]),
+            "total_delay": float(arguments["total_delay"]),
+            "outstanding": float(arguments["outstanding"]),
+            "max_outstanding": float(arguments["max_outstanding"]),
+            "bounds": [_bound_line(row) for row in self.rows],
+            "versions": versions(),
+        }
 
     @property
     def shown(self) -> RenderableType:
         """What the screen shows."""
-        arguments = self.arguments
-        sizes = f"T = {arguments['n_rounds']:,}, K = {arguments['n_classes']}, gamma = {arguments['gamma']:g}"
+        arguments = self.document
+        sizes = f"T = {arguments['rounds']:,}, K = {arguments['classes']}, gamma = {arguments['gamma']:g}"
         loss = f"hinge losses of W {arguments['comparator_loss']:g}"
         weights = f"R = {arguments['radius']:g}, ||W|| = {arguments['norm']:g}, {loss}"
-        delays = f"{self.terms.delay}, seed {self.terms.seed}: {_waiting(arguments)}"
+        delays = f"delay {self.delay}, seed {self.seed}: {_waiting(self.arguments)}"
         return Group(Text(f"{sizes}, {weights}\n{delays}\n"), self._table())
 
     def _table(self) -> Table:
-        notes = [LOSSES, IDLE * any(row.vacuous for row in self.rows), STATED, WITH_L]
+        notes = [LOSSES, VACUOUS * any(row.vacuous for row in self.rows), STATED, WITH_L]
         table = _new_table(["loss"], ["bound", "eta"], notes)
         table.add_column("holds for", overflow="fold")
         for source, rows in groupby(self.rows, lambda row: row.statement.source):
@@ -92,11 +107,12 @@ class Promises:
         """Return one line per bound."""
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-        return pa.Table.from_pylist(self._lines())
+        rows = pa.Table.from_pylist(self.document["bounds"])
+        return rows.rename_columns(["name" if name == "statement" else name for name in rows.column_names])
 
     def plot(self, path: str | Path) -> None:
         """Raise: nothing was measured."""
-        raise InvalidInput(f"cannot draw {path}: a picture needs --data or --results")
+        raise InvalidInput(f"cannot draw {path}: a figure needs --data or --results")
 
 
 @dataclass(frozen=True)
@@ -106,9 +122,9 @@ class Studies:
     studies: Sequence[Study]
 
     @cached_property
-    def document(self) -> list[dict[str, Any]]:
+    def document(self) -> list[StudyDocument]:
         """All numbers as plain values, an entry per delay."""
-        return [{**study.document(), "versions": versions()} for study in self.studies]
+        return [study.document() for study in self.studies]
 
     @property
     def shown(self) -> RenderableType:
@@ -128,12 +144,26 @@ class Studies:
         plot_studies(self.studies, path)
 
 
+def _bound_line(row: BoundRow) -> BoundLine:
+    return {
+        "statement": row.statement.name,
+        "source": row.statement.source,
+        "learner": row.statement.learner,
+        "loss": row.statement.loss,
+        "valid_for": row.statement.valid_for,
+        "bound": row.bound,
+        "eta": row.eta,
+        "vacuous": row.vacuous,
+    }
+
+
 def _study_parts(study: Study) -> Iterator[RenderableType]:
-    trial, terms = study.trial, study.trial.terms
+    trial = study.trial
+    terms = trial.terms
     arguments = trial.arguments(trial.comparators[0])
     rows = f"{trial.data.name}: {trial.data.n_rows:,} rows, K = {trial.data.n_classes}, R = {arguments['radius']:.4g}"
     runs = f"{terms.runs} run{'s' * (terms.runs > 1)} of {terms.rounds:,} rounds, gamma = {terms.gamma:g}"
-    yield Text(f"{rows}; {runs}\n{terms.delay}, seed {terms.seed}: {_waiting(arguments)}\n")
+    yield Text(f"{rows}; {runs}\ndelay {study.delay}, seed {terms.seed}: {_waiting(arguments)}\n")
     used = {one.comparator.name: one.comparator for one in study.measured}
     yield _study_table(study, list(used))
     for letter, comparator in zip(LETTERS, used.values(), strict=False):
@@ -148,7 +178,7 @@ def _study_table(study: Study, names: Sequence[str]) -> Table:
     table = _new_table(
         ["loss"],
         ["bound", "measured ± 95 %", "share", "W", "eta"],
-        [LOSSES, IDLE * vacuous, STATED_HINGE, SOURCES, WITH_L * needs_l],
+        [LOSSES, VACUOUS * vacuous, STATED_HINGE, SOURCES, WITH_L * needs_l],
     )
     for learner in ORDER:
         _begin_section(table, learner)
@@ -187,8 +217,9 @@ def _new_table(texts: Sequence[str], numbers: Sequence[str], notes: Sequence[str
     return table
 
 
-def _waiting(arguments: Mapping[str, Any]) -> str:
-    mean, most = arguments["outstanding"] / arguments["n_rounds"], arguments["max_outstanding"]
+def _waiting(arguments: Arguments) -> str:
+    mean = arguments["outstanding"] / arguments["n_rounds"]
+    most = arguments["max_outstanding"]
     return f"{arguments['missing']:,.0f} never answered; {mean:,.4g} wait on average, {most:,.0f} at most"
 
 

@@ -1,8 +1,8 @@
 """`delaytron bounds`: what theory promises, and beside it what was measured."""
 
 import json as json_files
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -11,12 +11,15 @@ import typer
 
 from delaytron import datasets, delays
 from delaytron.cli import options
+from delaytron.cli.bound_options import MEASURED, RECORDED, THEORY_ALONE, BoundOptions, given_or
 from delaytron.cli.bound_tables import Promises, Studies
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import Delaytron
 from delaytron.learners.options import COMMON, own_parameters
+from delaytron.simulation.results import Setting
 from delaytron.theory import measure
+from delaytron.theory.arguments import Arguments
 from delaytron.theory.statements import table
 from delaytron.theory.study import Study, play
 from delaytron.theory.trials import Trial, TrialTerms, prepare
@@ -83,9 +86,9 @@ def bounds(
     scale: options.Scale = None,
     bias: options.Bias = False,
     samples: options.Samples = None,
-    features: options.Features = None,
+    input: options.Input = None,
     part: options.Part = None,
-    threads: options.Threads = None,
+    workers: options.Workers = None,
     plot: Plot = None,
     csv: Csv = None,
     json: options.Json = False,
@@ -98,57 +101,74 @@ def bounds(
     line of every delay in DIR/results.json is played again, with its own step;
     a data set made with options needs --data with the same ones.
     """
-    files = targets(plot, csv, None, ("bounds", "bounds"))
-    alone = {"classes": classes, "radius": radius, "norm": norm, "comparator_loss": comparator_loss}
-    played = {"comparator": comparator, "runs": runs, "sampling": sampling, "threads": threads, "plot": plot}
-    shared = {"rounds": rounds, "gamma": gamma, "eta": eta, "seed": seed, "missing": missing}
-    asked = {**alone, **played, **shared, "delay": delay, "loss_bound": loss_bound}
-    given = {name: value for name, value in asked.items() if value is not None}
-    of_file, of_name = {"label": label, "format": format}, {"features": features, "part": part}
-    loading = options.load_options(samples, categorical, scale=scale, bias=bias, **of_file, **of_name)
+    files = targets(plot, csv)
+    asked = BoundOptions(
+        rounds=rounds,
+        classes=classes,
+        gamma=gamma,
+        radius=radius,
+        norm=norm,
+        comparator_loss=comparator_loss,
+        delay=delay,
+        missing=missing,
+        eta=eta,
+        loss_bound=loss_bound,
+        comparator=comparator,
+        runs=runs,
+        seed=seed,
+        sampling=sampling,
+        workers=workers,
+        plot=plot,
+    )
+    how_to_load = options.DataOptions(label, categorical, format, scale, bias, samples, input, part)
     outcome: Promises | Studies
     if data is None and results is None:
-        _refuse(given | loading, [*played, *loading], "needs --data or --results")
-        outcome = _promise(given)
+        _refuse([*asked.flags(MEASURED), *how_to_load.flags], "needs --data or --results")
+        outcome = _promise(asked)
     else:
-        _refuse(given, alone, "is for theory alone: data bring their own")
+        _refuse(asked.flags(THEORY_ALONE), "is for theory alone: data bring their own")
         if results is not None:
-            _refuse(given, [*shared, "runs", "sampling"], "stands in the results: leave it out")
-        outcome = _measure(data, results, given, loading)
+            _refuse(asked.flags(RECORDED), "stands in the results: leave it out")
+        outcome = _measure(data, results, asked, how_to_load)
     show(outcome.document, outcome.shown, json)
     write(files, outcome, outcome.document, json)
 
 
-def _refuse(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
-    for name in names:
-        if name in given:
-            raise InvalidInput(f"--{name.replace('_', '-').replace('n-samples', 'samples')} {why}")
+def _refuse(flags: Sequence[str], why: str) -> None:
+    if flags:
+        raise InvalidInput(f"{flags[0]} {why}")
 
 
-def _terms(given: Mapping[str, Any]) -> TrialTerms:
-    arguments = {item.name: given[item.name] for item in fields(TrialTerms) if item.name in given}
-    if "missing" in given:
-        arguments["delay"] = f"{given.get('delay', TrialTerms.delay)}+missing:{given['missing']}"
-    return TrialTerms(**arguments)
-
-
-def _promise(given: Mapping[str, Any]) -> Promises:
+def _promise(asked: BoundOptions) -> Promises:
     """Return the bounds for the delays of one run."""
-    terms = _terms(given).checked()
-    arguments = {"n_classes": given.get("classes", 10), "gamma": terms.gamma, "eta": terms.eta}
-    arguments |= {"radius": given.get("radius", 1.0), "norm": given.get("norm", 1.0), "loss_bound": terms.loss_bound}
-    arguments |= {"comparator_loss": given.get("comparator_loss", 0.0), **measure(terms.delays())._asdict()}
-    return Promises(terms, arguments, table(arguments))
+    terms = asked.terms.checked()
+    run = measure(terms.delays())
+    arguments: Arguments = {
+        "n_rounds": run.n_rounds,
+        "n_classes": given_or(asked.classes, 10),
+        "gamma": terms.gamma,
+        "radius": given_or(asked.radius, 1.0),
+        "norm": given_or(asked.norm, 1.0),
+        "comparator_loss": given_or(asked.comparator_loss, 0.0),
+        "eta": terms.eta,
+        "loss_bound": terms.loss_bound,
+        "missing": run.missing,
+        "delay_received": run.delay_received,
+        "total_delay": run.total_delay,
+        "outstanding": run.outstanding,
+        "max_outstanding": run.max_outstanding,
+    }
+    return Promises(asked.delay_text, terms.seed, arguments, table(arguments))
 
 
-def _measure(name: str | None, results: Path | None, given: Mapping[str, Any], loading: dict[str, Any]) -> Studies:
+def _measure(name: str | None, results: Path | None, asked: BoundOptions, how_to_load: options.DataOptions) -> Studies:
     """Play what is asked for, or once more what was played before."""
-    n_jobs, asked = options.check_threads(given.get("threads")), _terms(given)
-    lines = [] if results is None else _recorded(results, given.get("delay"))
-    data = datasets.load(_data_name(lines) if name is None else name, **loading)
+    n_jobs = options.check_workers(asked.workers)
+    lines = [] if results is None else _recorded(results, asked.delay)
+    data = how_to_load.load(_data_name(lines) if name is None else name)
     trials: list[Trial] = []
     with busy("looking for weights to compare with"):
-        for terms in [line.terms(asked, given.get("delay")) for line in lines] or [asked]:
+        for terms in [line.terms(asked.terms, asked.delay) for line in lines] or [asked.terms]:
             trials.append(prepare(data, terms, trials[0].comparators if trials else None))
     with progress_bar(sum(trial.n_rounds for trial in trials)) as advance:
         studies = [play(trial, advance, n_jobs) for trial in trials]
@@ -162,7 +182,7 @@ class _Line(NamedTuple):
 
     dataset: str
     delay: str
-    parameters: dict[str, Any]
+    parameters: Setting
     rounds: int
     runs: int
     seed: int
@@ -174,16 +194,24 @@ class _Line(NamedTuple):
         other = self.parameters.keys() & COMMON.keys()
         if other:
             raise InvalidInput(f"no bound is about runs with {', '.join(sorted(other))}, as those in the results")
-        own = {name: self.parameters.get(name, own_parameters(Delaytron)[name]) for name in ("gamma", "eta")}
-        same = {name: getattr(self, name) for name in ("rounds", "runs", "seed", "sampling")}
-        return replace(asked, delay=_model(self.delay) if delay is None else delay, **own, **same)
+        own = own_parameters(Delaytron) | self.parameters
+        return replace(
+            asked,
+            delay=_model(self.delay) if delay is None else delay,
+            gamma=own["gamma"],
+            eta=own["eta"],
+            rounds=self.rounds,
+            runs=self.runs,
+            seed=self.seed,
+            sampling=self.sampling,
+        )
 
     def check_same(self, study: Study) -> None:
         """Raise if runs are not those recorded."""
         result = study.results["delaytron"][0]  # of Theorem 1, with the step given
         if result.final_error.tolist() != self.final_errors:
-            told = f"error {result.final_error.mean():.6f}, but {np.mean(self.final_errors):.6f} in the results"
-            raise InvalidInput(f"played again, {self.dataset} has the {told}; give --data and the options it had there")
+            errors = f"error {result.final_error.mean():.6f}, but {np.mean(self.final_errors):.6f} in the results"
+            raise InvalidInput(f"played again, {self.dataset} has the {errors}; give --data and the options it had")
 
 
 def _recorded(folder: Path, delay: str | None) -> list[_Line]:

@@ -1,16 +1,18 @@
 """`delaytron compare`: all learners x delays, each learner tuned at the same expense."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from delaytron import datasets
 from delaytron.cli import options
-from delaytron.cli.outputs import progress_bar, show, targets, write
+from delaytron.cli.outputs import Target, log, progress_bar, show, targets, write, write_numbers
 from delaytron.cli.tables import comparison_document, comparison_table
-from delaytron.comparison.compare import prepare, read_feedback
-from delaytron.comparison.tuning import Terms, load_for_tuning
+from delaytron.comparison.compare import PreparedComparison, prepare, read_feedback
+from delaytron.comparison.results import Comparison, Entry
+from delaytron.comparison.tuning import Terms
+from delaytron.formats import with_margin
 
 EXAMPLES = """
 Examples
@@ -51,9 +53,9 @@ def compare(
     scale: options.Scale = None,
     bias: options.Bias = False,
     samples: options.Samples = None,
-    features: options.Features = None,
+    input: options.Input = None,
     part: options.Part = None,
-    threads: options.Threads = None,
+    workers: options.Workers = None,
     noise: options.Noise = None,
     expire_after: ExpireAfter = None,
     on_expiry: options.OnExpiry = "drop",
@@ -68,20 +70,37 @@ def compare(
     it has, if fewer) in the same number of runs, on other seeds than those
     reported. For this a synthetic data set is drawn anew; other data sets have
     but one set of rows. The setting with the lowest mean error then plays the
-    reported runs.
+    reported runs. With --output, what is there is written after every learner.
     """
     terms = Terms(rounds, runs, tuning_runs, budget, seed)
     feedback = read_feedback(options.read_noise(noise), expire_after, on_expiry)
-    files, n_jobs = targets(plot, csv, output, ("comparison", "comparison")), options.check_threads(threads)
+    files = targets(plot, csv, output, "comparison", "comparison")
+    n_jobs = options.check_workers(workers)
+    how_to_load = options.DataOptions(label, categorical, format, scale, bias, samples, input, part)
+    dataset = how_to_load.load(data)
+    tuning_data = how_to_load.load_for_tuning(data, seed)
     names = options.split_names(learner) or None
-    of_file, of_name = {"label": label, "format": format}, {"features": features, "part": part}
-    loading = options.load_options(samples, categorical, scale=scale, bias=bias, **of_file, **of_name)
-    dataset = datasets.load(data, **loading)
-    contest = prepare(
-        dataset, names, options.split_delays(delay), terms, load_for_tuning(data, seed, **loading), feedback
-    )
-    with progress_bar(contest.n_rounds) as advance:
-        comparison = contest.play(n_jobs, advance)
+    prepared = prepare(dataset, names, options.split_delays(delay), terms, tuning_data, feedback)
+    comparison = _play(prepared, n_jobs, files)
     document = comparison_document(comparison)
     show(document, comparison_table(comparison), json)
     write(files, comparison, document, json)
+
+
+def _play(prepared: PreparedComparison, n_jobs: int | None, files: Sequence[Target]) -> Comparison:
+    """Play all; after every learner write what is there, so that an interrupted comparison is not lost."""
+    entries: list[Entry] = []
+    with progress_bar(prepared.n_rounds, tenths=False) as advance:
+        for entry in prepared.entries(n_jobs, advance):
+            entries.append(entry)
+            log(_line(entry, len(entries), prepared.n_entries))
+            if len(entries) % len(prepared.delays) == 0 and len(entries) < prepared.n_entries:
+                so_far = prepared.collect(entries)
+                write_numbers(files, so_far, comparison_document(so_far))
+    return prepared.collect(entries)
+
+
+def _line(entry: Entry, done: int, total: int) -> str:
+    row = entry.row()
+    error = with_margin(row["error"], row["error_margin"])
+    return f"{entry.learner}, delay {entry.delay}: error {error} ({done} of {total})"

@@ -9,7 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from delaytron.cli.tables import Row, new_table
+from delaytron.cli.documents import DatasetDocument, DatasetRow
+from delaytron.cli.tables import new_table
 from delaytron.datasets import Dataset
 from delaytron.datasets.plots import largest_classes
 
@@ -18,10 +19,10 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 HALVES = " ▄▀█"  # of a letter: neither, the lower, the upper, both
 NAMES_AT_EACH_END = 4  # names at either end of many
 CAPTION = """here: yes, cached; or else what it takes to have it, download or build
-part: all, train, test; features: cnn, pixels"""
+part: all, train, test; features: cnn, pixels (--input)"""
 
 
-def list_view(rows: Sequence[Row]) -> RenderableType:
+def list_view(rows: Sequence[DatasetRow]) -> RenderableType:
     """Return the data sets as two tables: their sizes, and what they are."""
     sizes = new_table("name", caption=CAPTION)
     for title in ("rows", "features", "classes", "non-zero"):
@@ -30,16 +31,16 @@ def list_view(rows: Sequence[Row]) -> RenderableType:
     sizes.add_column("options", overflow="fold")
     about = new_table("name", "what, from where, licence")
     for row in rows:
-        numbers = (f"{row[key]:,}" for key in ("rows", "features", "classes"))
+        numbers = [f"{row['rows']:,}", f"{row['features']:,}", f"{row['classes']:,}"]
         options = ", ".join(f"{name}={value}" for name, value in row["options"].items()) or "-"
-        sizes.add_row(row["name"], *numbers, percent(row["nonzeros"]), row["here"], escape(options))
-        about.add_row(row["name"], f"{escape(row['description'])}\n{_origin(row)}")
+        sizes.add_row(row["dataset"], *numbers, percent(row["nonzeros"]), row["availability"], escape(options))
+        about.add_row(row["dataset"], f"{escape(row['description'])}\n{_origin(row)}")
     for table in (sizes, about):
         table.columns[0].no_wrap = True
     return Group(sizes, "", about)
 
 
-def _origin(row: Row) -> str:
+def _origin(row: DatasetRow) -> str:
     source = row["source"].removeprefix("https://").removeprefix("http://")
     return escape(", ".join(filter(None, [source, row["licence"] or "no licence stated"])))
 
@@ -57,41 +58,38 @@ def percent(share: float) -> str:
     return f"{value:.{digits}f} %"
 
 
-def dataset_view(document: Row, data: Dataset, image: tuple[int, int] | None) -> RenderableType:
+def dataset_view(document: DatasetDocument, data: Dataset, image: tuple[int, int] | None) -> RenderableType:
     """Return what is known of a data set, its classes as bars, and of images one of every class."""
     facts = Table.grid(padding=(0, 2))
     for name, text in _facts(document):
         facts.add_row(name, escape(text))
-    title = f"[bold]{escape(document['name'])}[/]  {escape(document['description'])}".rstrip()
+    title = f"[bold]{escape(document['dataset'])}[/]  {escape(document['description'])}".rstrip()
     views: list[RenderableType] = [title, "", facts, "", _classes(data)]
     if image is not None:
         views += ["", *_sheet(data, image)]
     return Group(*views)
 
 
-def _facts(document: Row) -> Iterator[tuple[str, str]]:
+def _facts(document: DatasetDocument) -> Iterator[tuple[str, str]]:
     form = "sparse" if document["sparse"] else "dense"
     yield "rows", f"{document['rows']:,}"
     yield "features", f"{document['features']:,}, {form}, {percent(document['nonzeros'])} non-zero"
     if document["feature_names"]:
         yield "", _gist(document["feature_names"])
     yield "classes", f"{document['classes']}; always to guess the largest errs in {percent(document['majority_error'])}"
-    for key in ("source", "licence", "citation"):
-        if document[key]:
-            yield key, document[key]
+    origin = {"source": document["source"], "licence": document["licence"], "citation": document["citation"]}
+    yield from ((name, text) for name, text in origin.items() if text)
 
 
 def _gist(names: Sequence[str]) -> str:
-    shown = (
-        names
-        if len(names) <= 3 * NAMES_AT_EACH_END
-        else [*names[:NAMES_AT_EACH_END], "...", *names[-NAMES_AT_EACH_END:]]
-    )
-    return " | ".join(shown)
+    if len(names) > 3 * NAMES_AT_EACH_END:
+        names = [*names[:NAMES_AT_EACH_END], "...", *names[-NAMES_AT_EACH_END:]]
+    return " | ".join(names)
 
 
 def _classes(data: Dataset) -> Table:
-    classes, counts = largest_classes(data), np.bincount(data.y, minlength=data.n_classes)
+    classes = largest_classes(data)
+    counts = np.bincount(data.y, minlength=data.n_classes)
     left_out = data.n_classes - len(classes)
     table = new_table("class", caption=f"and {left_out:,} smaller classes" if left_out else "")
     for title in ("rows", "share"):

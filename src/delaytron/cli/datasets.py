@@ -10,9 +10,9 @@ import typer
 from delaytron import datasets
 from delaytron.cli import options
 from delaytron.cli.dataset_tables import dataset_view, list_view
-from delaytron.cli.outputs import check_target, progress_bar
+from delaytron.cli.documents import DatasetDocument, DatasetRow
+from delaytron.cli.outputs import progress_bar, targets, write_figure
 from delaytron.cli.outputs import show as show_document
-from delaytron.cli.tables import Row
 from delaytron.datasets.cards import Card
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
 from delaytron.datasets.downloads import availability, cache_folder
@@ -30,7 +30,7 @@ SHOW_EXAMPLES = """
 Examples
 
 delaytron datasets show abalone
-delaytron datasets show fashion_mnist --features pixels --part test
+delaytron datasets show fashion_mnist --input pixels --part test
 delaytron datasets show iris.csv --label species
 """
 BUILD_EXAMPLES = """
@@ -59,17 +59,17 @@ def list_all(context: typer.Context, json: options.Json = False) -> None:
         show_document(rows, list_view(rows), json)
 
 
-def _row(name: str, card: Card) -> Row:
+def _row(name: str, card: Card) -> DatasetRow:
     parameters = signature(datasets.DATASETS[name]).parameters.values()
     return {
-        "name": name,
+        "dataset": name,
         "description": card.title,
         "rows": card.n_rows,
         "features": card.n_features,
         "classes": len(card.class_names),
         "nonzeros": card.nonzeros,
         "sparse": card.sparse,
-        "here": availability(card),
+        "availability": availability(card),
         "source": card.source,
         "licence": card.licence,
         "options": {parameter.name: parameter.default for parameter in parameters},
@@ -79,7 +79,7 @@ def _row(name: str, card: Card) -> Row:
 @app.command(epilog=SHOW_EXAMPLES)
 def show(
     name: Name,
-    features: options.Features = None,
+    input: options.Input = None,
     part: options.Part = None,
     label: options.Label = None,
     categorical: options.Categorical = [],  # noqa: B006 - typer copies it
@@ -88,33 +88,31 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Show a data set or a file: its size, its classes, where it comes from, some rows."""
-    if plot is not None:
-        check_target(plot, picture=True)
-    given = {"features": features, "part": part, "label": label, "format": format}
-    data = datasets.load(name, **options.load_options(None, categorical, **given))
-    card = FASHION_PIXELS if features == "pixels" else CARDS.get(name)
-    document, image = _document(data, card), card and card.image
+    files = targets(plot)
+    data = options.DataOptions(label, categorical, format, input=input, part=part).load(name)
+    card = FASHION_PIXELS if input == "pixels" else CARDS.get(name)
+    image = card and card.image
+    document = _document(data, card)
     show_document(document, dataset_view(document, data, image), json)
-    if plot is not None:
-        plot_dataset(data, plot, image)
-        typer.echo(f"wrote {plot}", err=json)
+    for file in files:
+        write_figure(file.path, lambda path: plot_dataset(data, path, image), json)
 
 
-def _document(data: datasets.Dataset, card: Card | None) -> Row:
+def _document(data: datasets.Dataset, card: Card | None) -> DatasetDocument:
     counts = np.bincount(data.y, minlength=data.n_classes)
     X: Any = data.X
     return {
-        "name": data.name,
+        "dataset": data.name,
         "description": card.title if card else "",
         "rows": data.n_rows,
         "features": data.n_features,
         "classes": data.n_classes,
         "nonzeros": int(np.count_nonzero(X.data if data.sparse else X)) / (data.n_rows * data.n_features),
         "sparse": data.sparse,
-        "here": availability(card) if card else "yes",
+        "availability": availability(card) if card else "yes",
         "majority_error": float(1 - counts.max() / data.n_rows),
         "class_counts": dict(zip(data.class_names, counts.tolist(), strict=True)),
-        "feature_names": data.feature_names,
+        "feature_names": list(data.feature_names),
         "source": data.source,
         "licence": data.licence,
         "citation": data.citation,

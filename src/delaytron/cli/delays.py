@@ -1,6 +1,6 @@
 """`delaytron delays`: what recorded delays are like, and which models fit them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import ceil
 from pathlib import Path
@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from delaytron.cli.documents import DelaysDocument
 from delaytron.cli.options import Json
 from delaytron.cli.outputs import busy, show, targets, write
 from delaytron.cli.tables import new_table
@@ -53,13 +54,13 @@ def delays(
     output: Output = None,
     json: Json = False,
 ) -> None:
-    """Tell what recorded delays are like: how long, how many never come, how many rounds wait, and what fits.
+    """Show what recorded delays are like: how long, how many never come, how many rounds wait, and what fits.
 
     A table needs a column of times at which decisions were made and one of
     times at which their outcomes were known. Rounds are the decisions in the
     order of time. The examples are college, dengue and retweets.
     """
-    files = targets(plot, None, output, ("delays", "delays"))
+    files = targets(plot, None, output, "delays", "delays")
     asked = {"event": event, "outcome": outcome, "wait": wait, "rate": None if rate == 1 else rate}
     named = {name: value for name, value in asked.items() if value is not None}
     with _waiting(Path(source)):
@@ -76,22 +77,22 @@ def _waiting(path: Path) -> AbstractContextManager[None]:
     return busy(f"reading {path}") if large else nullcontext()
 
 
-def delays_document(summary: DelaySummary) -> dict[str, Any]:
+def delays_document(summary: DelaySummary) -> DelaysDocument:
     """Return a summary as plain values."""
     return {
-        "name": summary.name,
+        "trace": summary.name,
         "rounds": summary.n_rounds,
         "never": summary.never,
         "late": summary.late,
-        "mean": summary.mean,
+        "mean_delay": summary.mean,
         "quantiles": {str(share): delay for share, delay in summary.quantiles.items()},
-        "seconds": {str(share): wait for share, wait in summary.waits.items()},
+        "quantiles_in_seconds": {str(share): wait for share, wait in summary.waits.items()},
         "pending": {"mean": summary.pending.mean, "highest": summary.pending.highest},
         "coming": {"mean": summary.coming.mean, "highest": summary.coming.highest},
         "fits": [
-            {"model": fit.text, "log_likelihood": fit.log_likelihood, "distance": fit.distance} for fit in summary.fits
+            {"delay": fit.text, "log_likelihood": fit.log_likelihood, "distance": fit.distance} for fit in summary.fits
         ],
-        "delays": summary.models,
+        "suggested_delays": summary.models,
     }
 
 
@@ -169,12 +170,12 @@ def _fit_table(summary: DelaySummary) -> Table:
     return table
 
 
-def _hint(summary: DelaySummary, source: str, named: dict[str, Any]) -> str:
+def _hint(summary: DelaySummary, source: str, named: Mapping[str, Any]) -> str:
     """Say how to play what was recorded, and the model that fits it better."""
     recorded = f"delaytron run --delay {quote(f'trace:{source}')}"
     if named:
-        words = ", ".join(f"{name}={value!r}" for name, value in named.items())
-        recorded = f"dt.delays.Trace.from_file({source!r}, {words})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in named.items())
+        recorded = f"dt.delays.Trace.from_file({source!r}, {arguments})"
     models = [f"  delaytron run --delay {model}" for model in summary.models[:1]]
     first = f"To play these delays{', or the likelier model' if models else ''}:"
     return "\n".join([first, f"  {recorded}", *models])

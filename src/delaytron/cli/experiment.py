@@ -33,21 +33,21 @@ EXAMPLES = """
 Examples
 
 delaytron experiment spec.toml --output results
-delaytron experiment spec.toml --only digits --scale 0.1
+delaytron experiment spec.toml --only digits --share 0.1
 """
 
 REPRODUCE_EXAMPLES = """
 Examples
 
 delaytron reproduce --quick
-delaytron reproduce --only digits,usps --scale 0.1 --output results/part
+delaytron reproduce --only digits,usps --share 0.1 --output results/part
 """
 
 File = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What is played; docs/experiments.md tells how.")]
 Output = Annotated[Path, typer.Option(metavar="DIR", help="Keep results here; what is there is not played again.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small version, on data that need no download.")]
 Only = Annotated[list[str], typer.Option(metavar="DATASET", help="Only these data sets: A,B. Repeatable.")]
-Scale = Annotated[float, typer.Option(help="A share of the rounds, in (0, 1].")]
+Share = Annotated[float, typer.Option(help="A share of the rounds, in (0, 1].")]
 Backend = Annotated[str, typer.Option(help="threads, processes, dask or ray.")]
 Workers = Annotated[int | None, typer.Option(help="How many of them.", show_default="all cores")]
 Address = Annotated[
@@ -59,7 +59,7 @@ def experiment(
     file: File,
     output: Output = Path("results"),
     only: Only = [],  # noqa: B006 - typer copies it
-    scale: Scale = 1.0,
+    share: Share = 1.0,
     backend: Backend = "threads",
     workers: Workers = None,
     address: Address = None,
@@ -73,7 +73,7 @@ def experiment(
     """
     from delaytron.experiments.spec import read_spec  # noqa: PLC0415 - other commands need none of it
 
-    spec = read_spec(file).only(options.split_names(only)).scaled(scale)
+    spec = read_spec(file).only(options.split_names(only)).scaled(share)
     players = _workers(backend, workers, address)
     _play(spec, file.read_bytes(), output, players, json)
 
@@ -82,7 +82,7 @@ def reproduce(
     quick: Quick = False,
     output: Output = Path("results/paper"),
     only: Only = [],  # noqa: B006
-    scale: Scale = 1.0,
+    share: Share = 1.0,
     backend: Backend = "threads",
     workers: Workers = None,
     address: Address = None,
@@ -97,7 +97,7 @@ def reproduce(
     from delaytron.experiments.spec import built_in  # noqa: PLC0415 - other commands need none of it
 
     spec, content = built_in("quick" if quick else "paper")
-    asked = spec.only(options.split_names(only)).scaled(scale)
+    asked = spec.only(options.split_names(only)).scaled(share)
     players = _workers(backend, workers, address)
     _play(asked, content, output, players, json, with_theory=True)
 

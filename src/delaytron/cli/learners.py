@@ -1,31 +1,32 @@
 """`delaytron learners`: the registry, a row each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import getdoc
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
+from delaytron.cli.documents import LearnerRow
 from delaytron.cli.options import Json
 from delaytron.cli.outputs import show
-from delaytron.cli.tables import Row, new_table
+from delaytron.cli.tables import new_table
 from delaytron.learners import LEARNERS
 from delaytron.learners.options import own_parameters
 
 
 def learners(json: Json = False) -> None:
-    """List the learners with their parameters, and what feedback tells them."""
+    """List the learners with their parameters, and the feedback that they learn from."""
     rows = learner_rows()
     show(rows, registry_table(rows), json)
 
 
-def learner_rows() -> list[Row]:
+def learner_rows() -> list[LearnerRow]:
     """Return the registry of learners, a row each."""
     return [
         {
-            "name": name,
-            "class": cls.__name__,
+            "learner": name,
+            "class_name": cls.__name__,
             "parameters": own_parameters(cls),
             "feedback_type": cls.feedback_type,
             "description": _summary(cls),
@@ -34,18 +35,18 @@ def learner_rows() -> list[Row]:
     ]
 
 
-def registry_table(rows: Sequence[Row]) -> Table:
-    """Return rows as a table, a column per key; the class stands below the name."""
-    table = new_table(*(key for key in rows[0] if key != "class"))
+def registry_table(rows: Sequence[LearnerRow]) -> Table:
+    """Return rows as a table; the class stands below the name."""
+    table = new_table("learner", "parameters", "feedback", "description")
     for row in rows:
-        values = {key: _lines(value) if isinstance(value, dict) else value for key, value in row.items()}
-        values["name"] += "\n" + values.pop("class")
-        table.add_row(*map(escape, values.values()))
+        name = f"{row['learner']}\n{row['class_name']}"
+        cells = [name, _lines(row["parameters"]), row["feedback_type"], row["description"]]
+        table.add_row(*map(escape, cells))
         table.add_section()
     return table
 
 
-def _lines(values: dict[str, Any]) -> str:
+def _lines(values: Mapping[str, Any]) -> str:
     return "\n".join(f"{name}={value}" for name, value in values.items()) or "-"
 
 

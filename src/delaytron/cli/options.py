@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from delaytron import delays
-from delaytron.checks import check_integer
+from delaytron import datasets, delays
+from delaytron.checks import check_choice, check_integer
+from delaytron.comparison.tuning import load_for_tuning
 from delaytron.datasets.files import FORMATS
 from delaytron.errors import InvalidInput
 
@@ -35,33 +37,74 @@ Format = Annotated[
 ]
 Scale = Annotated[str | None, typer.Option(help="unit (rows to norm 1) or standard (columns to mean 0, deviation 1).")]
 Bias = Annotated[bool, typer.Option("--bias", help="Append a column of ones.")]
-Features = Annotated[str | None, typer.Option(help="Of fashion_mnist: cnn or pixels.", show_default="cnn")]
+Input = Annotated[str | None, typer.Option(help="Of fashion_mnist: cnn or pixels.", show_default="cnn")]
 Part = Annotated[
     str | None, typer.Option(help="Of a data set with a published split: all, train or test.", show_default="all")
 ]
 Samples = Annotated[int | None, typer.Option(help="Rows of a synthetic data set.", show_default="100000")]
-Threads = Annotated[int | None, typer.Option(help="Runs played at the same time.", show_default="all cores")]
+Workers = Annotated[int | None, typer.Option(help="Runs played at the same time.", show_default="all cores")]
 Noise = Annotated[
-    str | None, typer.Option(metavar="RHO0,RHO1", help="Rates at which a wrong is told as right, a right as wrong.")
+    str | None, typer.Option(metavar="RHO0,RHO1", help="Rates at which wrong is reported as right, and right as wrong.")
 ]
 OnExpiry = Annotated[str, typer.Option(help="What no answer in time means: drop (nothing) or wrong (until corrected).")]
 
 
-def check_threads(threads: int | None) -> int | None:
-    """Raise if there cannot be so many threads."""
-    return None if threads is None else check_integer("threads", threads, at_least=1)
+def check_workers(workers: int | None) -> int | None:
+    """Raise if there cannot be so many workers."""
+    return None if workers is None else check_integer("workers", workers, at_least=1)
 
 
-def load_options(samples: int | None, categorical: Sequence[str], **others: Any) -> dict[str, Any]:
-    """Return the options with which a data set is loaded, without those that were not given.
+@dataclass(frozen=True)
+class DataOptions:
+    """The options with which a data set is loaded, as they were given.
 
     Examples
     --------
-    >>> load_options(None, ["city,zip"], label="species", scale=None, bias=False)
+    >>> DataOptions(label="species", categorical=["city,zip"]).given
     {'label': 'species', 'categorical': ['city', 'zip']}
     """
-    given = {**others, "n_samples": samples, "categorical": split_names(categorical)}
-    return {name: value for name, value in given.items() if value is not None and value is not False and value != []}
+
+    label: str | None = None
+    categorical: Sequence[str] = ()
+    format: str | None = None
+    scale: str | None = None
+    bias: bool = False
+    samples: int | None = None
+    input: str | None = None
+    part: str | None = None
+
+    @property
+    def given(self) -> dict[str, str | int | list[str]]:
+        """What was given, by the names that `datasets.load` has for it."""
+        if self.input is not None:
+            check_choice("input", self.input, ("cnn", "pixels"))
+        every = {
+            "label": self.label,
+            "categorical": split_names(self.categorical) or None,
+            "format": self.format,
+            "scale": self.scale,
+            "bias": self.bias or None,
+            "n_samples": self.samples,
+            "features": self.input,
+            "part": self.part,
+        }
+        return {name: value for name, value in every.items() if value is not None}
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags that were given."""
+        own = {"n_samples": "samples", "features": "input"}
+        return [f"--{own.get(name, name)}" for name in self.given]
+
+    def load(self, name: str) -> datasets.Dataset:
+        """Load a data set with these options."""
+        options: Any = self.given
+        return datasets.load(name, **options)
+
+    def load_for_tuning(self, name: str, seed: int) -> datasets.Dataset | None:
+        """Draw a data set anew for the tuning, see `comparison.tuning.load_for_tuning`."""
+        options: Any = self.given
+        return load_for_tuning(name, seed, **options)
 
 
 def split_delays(texts: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Where a command's results go: the screen, files, and meanwhile a bar that shows how far it is."""
+"""Where a command's results go: the screen, files, and meanwhile a bar or lines that show how far it is."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -6,20 +6,23 @@ from contextlib import contextmanager
 from functools import partial
 from os import W_OK, access
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from delaytron.errors import InvalidInput
+from delaytron.files.atomic import replace_file
 from delaytron.formats import as_json, compact
 from delaytron.simulation.batches import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PICTURES = (".png", ".pdf", ".svg")
+FIGURES = (".png", ".pdf", ".svg")
+LONG = 10_000_000  # rounds that take more than some seconds
 
 
 class Writable(Protocol):
@@ -32,6 +35,13 @@ class Writable(Protocol):
         """Draw it."""
 
 
+class Target(NamedTuple):
+    """A file to write."""
+
+    kind: str  # figure, csv or json
+    path: Path
+
+
 def show(document: Any, table: RenderableType, json: bool) -> None:
     """Print one JSON document or a table."""
     if json:
@@ -40,42 +50,95 @@ def show(document: Any, table: RenderableType, json: bool) -> None:
         Console(highlight=False).print(table)
 
 
-def targets(plot: Path | None, csv: Path | None, output: Path | None, names: tuple[str, str]) -> list[tuple[str, Path]]:
-    """Return the files to write, each with its kind and checked; `names` are those of the numbers and the picture."""
-    asked = [("picture", plot), ("csv", csv)]
+def targets(
+    plot: Path | None, csv: Path | None = None, output: Path | None = None, numbers: str = "", figure: str = ""
+) -> list[Target]:
+    """Return the files to write, checked; in the folder `output` these are numbers.csv, numbers.json, figure.png."""
+    files = [] if plot is None else [Target("figure", plot)]
+    if csv is not None:
+        files.append(Target("csv", csv))
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        numbers, picture = output / names[0], output / names[1]
-        asked += [(kind, numbers.with_suffix(f".{kind}")) for kind in ("csv", "json")]
-        asked.append(("picture", picture.with_suffix(".png")))
-    files = [(kind, path) for kind, path in asked if path is not None]
-    for kind, path in files:
-        check_target(path, picture=kind == "picture")
+        with naming(output):
+            output.mkdir(parents=True, exist_ok=True)
+        files.append(Target("csv", output / f"{numbers}.csv"))
+        files.append(Target("json", output / f"{numbers}.json"))
+        files.append(Target("figure", output / f"{figure}.png"))
+    for file in files:
+        _check_target(file)
     return files
 
 
-def check_target(path: Path, picture: bool) -> None:
+def _check_target(file: Target) -> None:
     """Raise if a file could not be written, before any work is done."""
-    if picture and path.suffix.lower() not in PICTURES:
-        raise InvalidInput(f"a picture must end in {', '.join(PICTURES)}; got {str(path)!r}")
+    path = file.path
+    if file.kind == "figure" and path.suffix.lower() not in FIGURES:
+        raise InvalidInput(f"a figure must end in {', '.join(FIGURES)}; got {str(path)!r}")
     if not path.parent.is_dir():
         raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
-    if path.is_dir() or not access(path if path.exists() else path.parent, W_OK):
-        raise InvalidInput(f"cannot write {str(path)!r}: {'it is a folder' if path.is_dir() else 'no permission'}")
+    if path.is_dir():
+        raise InvalidInput(f"cannot write {str(path)!r}: it is a folder")
+    if not access(path if path.exists() else path.parent, W_OK):
+        raise InvalidInput(f"cannot write {str(path)!r}: no permission")
 
 
-def write(files: Sequence[tuple[str, Path]], outcome: Writable, document: Any, json: bool) -> None:
+def write(files: Sequence[Target], outcome: Writable, document: Any, json: bool) -> None:
     """Write the files, and say so where it does not disturb the JSON document."""
-    for kind, path in files:
-        if kind == "picture":
-            outcome.plot(path)
-        elif kind == "csv":
-            from pyarrow.csv import write_csv  # noqa: PLC0415 - slow to import
-
-            write_csv(outcome.to_table(), path)
+    for file in files:
+        if file.kind == "figure":
+            write_figure(file.path, outcome.plot, json)
         else:
-            path.write_text(as_json(document) + "\n", encoding="utf-8")
-        typer.echo(f"wrote {path}", err=json)
+            write_numbers([file], outcome, document)
+            typer.echo(f"wrote {file.path}", err=json)
+
+
+def write_figure(path: Path, plot: Callable[[Path], object], json: bool) -> None:
+    """Draw a figure into a file, and say so."""
+    with naming(path):
+        plot(path)
+    typer.echo(f"wrote {path}", err=json)
+
+
+def write_numbers(files: Sequence[Target], outcome: Writable, document: Any) -> None:
+    """Write the files that are no figures; each is there as a whole, or as it was before."""
+    for kind, path in files:
+        if kind == "csv":
+            _write(path, _csv(outcome.to_table()))
+        elif kind == "json":
+            _write(path, (as_json(document) + "\n").encode())
+
+
+def _csv(table: "pa.Table") -> bytes:
+    from pyarrow import BufferOutputStream  # noqa: PLC0415 - slow to import
+    from pyarrow.csv import write_csv  # noqa: PLC0415
+
+    content = BufferOutputStream()
+    write_csv(table, content)
+    return bytes(content.getvalue())
+
+
+def _write(path: Path, content: bytes) -> None:
+    with naming(path):
+        if path.exists() and not path.is_file():  # a pipe or a device, which must not be replaced
+            path.write_bytes(content)
+        else:
+            replace_file(path, content)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in whatever the system says about it: "No space left on device" alone helps nobody."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise InvalidInput(f"cannot write {str(path)!r}: {problem.strerror or problem}") from None
+
+
+def log(line: str) -> None:
+    """Write a plain line to stderr, if that is no terminal: there a bar shows how far it is."""
+    if not sys.stderr.isatty():
+        typer.echo(f"delaytron: {line}", err=True)
 
 
 @contextmanager
@@ -88,9 +151,33 @@ def busy(what: str) -> Iterator[None]:
         yield
 
 
+class TenthLog:
+    """Called with what was just done, possibly by many threads: logs a line at every tenth of the total."""
+
+    def __init__(self, total: int, unit: str) -> None:
+        self.total = total
+        self.unit = unit
+        self.done = 0
+        self.lock = Lock()
+
+    def __call__(self, more: int) -> None:
+        """Count what was just done."""
+        with self.lock:
+            before = 10 * self.done // self.total
+            self.done += more
+            now = 10 * self.done // self.total
+        if now > before:
+            log(f"{10 * now} % of {self.total:,} {self.unit}")
+
+
 @contextmanager
-def progress_bar(total: int, unit: str = "rounds", at_first: str = "compiling") -> Iterator[Progress | None]:
-    """Show a bar on stderr while the block runs, if that is a terminal."""
+def progress_bar(
+    total: int, unit: str = "rounds", at_first: str = "compiling", tenths: bool = True
+) -> Iterator[Progress | None]:
+    """Show a bar on stderr while the block runs; without a terminal, log the `tenths` of a long one."""
+    if not sys.stderr.isatty() and not tenths:
+        yield None
+        return
     with telling_bar(total, unit, at_first) as (advance, _):
         yield advance
 
@@ -99,7 +186,7 @@ def progress_bar(total: int, unit: str = "rounds", at_first: str = "compiling") 
 def telling_bar(total: int, unit: str, at_first: str) -> Iterator[tuple[Progress | None, Callable[[str], object]]]:
     """Show a bar, and above it in words what is being done."""
     if not sys.stderr.isatty():
-        yield None, lambda _: None
+        yield TenthLog(total, unit) if total >= LONG else None, lambda _: None
         return
     from rich import progress  # noqa: PLC0415 - slow to import
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -10,14 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from delaytron import datasets, delays
+from delaytron import delays
 from delaytron.cli import options
-from delaytron.cli.outputs import busy, check_target, progress_bar, show
+from delaytron.cli.outputs import busy, progress_bar, show, targets, write_figure
 from delaytron.cli.tables import new_table
-from delaytron.comparison.tuning import load_for_tuning
 from delaytron.errors import InvalidInput
 from delaytron.planning import BEST, FEATURES, Plan, draft
-from delaytron.planning.answers import answers, plan_document, summary
+from delaytron.planning.answers import answers, summary
+from delaytron.planning.documents import plan_document
 
 EXAMPLES = """
 Examples
@@ -78,38 +78,44 @@ def plan(
     tuning_runs: TuningRuns = 4,
     limit: Limit = None,
     seed: Seed = 0,
-    threads: options.Threads = None,
+    workers: options.Workers = None,
     plot: Plot = None,
     json: options.Json = False,
 ) -> None:
     """Plan a deployment: what gamma to take, what exploring costs, and when an error target is reached.
 
-    Every number is told to be a bound (proved, for the mean), a simulation
-    (of Delaytron, and of ova_logistic to compare) or exact. All is answered
+    Every number is marked as a bound (proved, for the mean), a simulation (of
+    Delaytron, and of ova_logistic to compare) or exact. All is answered
     for the delay and for twice the delay.
     """
-    if plot is not None:
-        check_target(plot, picture=True)
-    n_jobs = options.check_threads(threads)
-    loading = options.load_options(None, categorical, label=label, format=format, scale=scale, bias=bias)
-    question: dict[str, Any] = {"rounds": rounds, "delay": delay, "target": target, "classes": classes, "seed": seed}
-    question |= {"norm": norm, "loss": loss, "radius": radius, "features": features, "best": best}
+    files = targets(plot)
+    n_jobs = options.check_workers(workers)
+    how_to_load = options.DataOptions(label, categorical, format, scale, bias)
+    if data is None and how_to_load.given:
+        raise InvalidInput(f"{', '.join(how_to_load.flags)}: these are for --data, which is not given")
     with busy("preparing"):
-        drafted = draft(**question, **_load(data, seed, loading), runs=runs, tuning_runs=tuning_runs, limit=limit)
+        drafted = draft(
+            rounds=rounds,
+            delay=delay,
+            target=target,
+            classes=classes,
+            data=None if data is None else how_to_load.load(data),
+            tuning_data=None if data is None else how_to_load.load_for_tuning(data, seed),
+            features=features,
+            best=best,
+            norm=norm,
+            loss=loss,
+            radius=radius,
+            runs=runs,
+            tuning_runs=tuning_runs,
+            limit=limit,
+            seed=seed,
+        )
     with progress_bar(drafted.n_rounds) as advance:
         found = drafted.simulated(n_jobs, advance)
     show(plan_document(found), Group(*plan_lines(found)), json)
-    if plot is not None:
-        found.plot(plot)
-        typer.echo(f"wrote {plot}", err=json)
-
-
-def _load(data: str | None, seed: int, loading: dict[str, Any]) -> dict[str, Any]:
-    if data is not None:
-        return {"data": datasets.load(data, **loading), "tuning_data": load_for_tuning(data, seed, **loading)}
-    if loading:
-        raise InvalidInput(f"{', '.join(f'--{name}' for name in loading)}: these are for --data, which is not given")
-    return {}
+    for file in files:
+        write_figure(file.path, found.plot, json)
 
 
 def plan_lines(plan: Plan) -> Iterator[RenderableType]:

@@ -13,10 +13,11 @@ import typer
 from delaytron import datasets, delays
 from delaytron.checks import check_choice
 from delaytron.cli import options, tables
-from delaytron.cli.outputs import busy, progress_bar, show, targets, write
+from delaytron.cli.outputs import LONG, busy, log, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
 from delaytron.learners.options import own_parameters
+from delaytron.simulation.batches import Progress
 from delaytron.simulation.simulate import learner_class, simulate
 
 EXAMPLES = """
@@ -31,7 +32,10 @@ delaytron run --data clicks.svm.gz --stream --delay 5000
 delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
 """
 
+GAMMA = 0.01  # where none is given
+
 Data = datasets.Dataset | datasets.FileStream
+Grid = dict[str, list[Any]]  # parameters of a learner, each with all the values to try
 Names = Annotated[list[str], typer.Argument(metavar="LEARNERS", help="Names from `delaytron learners`.")]
 DataName = Annotated[str, typer.Option(metavar="NAME_OR_FILE", help=options.DATA_HELP)]
 Stream = Annotated[
@@ -40,7 +44,10 @@ Stream = Annotated[
 Rounds = Annotated[
     int | None, typer.Option(help="Rounds of every run.", show_default="100000; of a stream all its rows")
 ]
-Gammas = Annotated[list[str], typer.Option(metavar="GAMMA", help="Exploration rate in (0, 1]; 0.01,0.02 tries both.")]
+Gammas = Annotated[
+    list[str],
+    typer.Option(metavar="GAMMA", help="Exploration rate in (0, 1]; 0.01,0.02 tries both.", show_default=str(GAMMA)),
+]
 Seed = Annotated[int, typer.Option(help="Fixes rows, delays and draws of the runs; the data set stays the same.")]
 Sampling = Annotated[str, typer.Option(help="How rows are drawn when rounds exceed them: replacement or epochs.")]
 Settings = Annotated[
@@ -62,15 +69,15 @@ def run(
     bias: options.Bias = False,
     stream: Stream = False,
     delay: options.Delays = ["1000"],  # noqa: B006
-    gamma: Gammas = ["0.01"],  # noqa: B006
+    gamma: Gammas = [],  # noqa: B006
     runs: options.Runs = 5,
     rounds: Rounds = None,
     seed: Seed = 0,
     samples: options.Samples = None,
-    features: options.Features = None,
+    input: options.Input = None,
     part: options.Part = None,
     sampling: Sampling = "replacement",
-    threads: options.Threads = None,
+    workers: options.Workers = None,
     settings: Settings = [],  # noqa: B006
     noise: options.Noise = None,
     expire_after: ExpireAfter = [],  # noqa: B006
@@ -81,23 +88,35 @@ def run(
     json: options.Json = False,
 ) -> None:
     """Play learners on a data set with late feedback and compare their errors."""
-    rates = options.read_assignments(f"gamma={text}" for text in gamma)
-    jobs = _plan(learners, delay, rates | options.read_assignments(settings), _life(noise, expire_after, on_expiry))
-    files = targets(plot, csv, output, ("results", "curves"))
-    how = {"runs": runs, "seed": seed, "sampling": sampling, "n_jobs": options.check_threads(threads)}
-    of_file, of_name = {"label": label, "format": format}, {"features": features, "part": part}
-    loading = options.load_options(samples, categorical, scale=scale, bias=bias, **of_file, **of_name)
-    dataset = _open_stream(data, loading) if stream else datasets.load(data, **loading)
-    report = _play(jobs, dataset, {"rounds": _usual_rounds(dataset) if rounds is None else rounds, **how})
+    asked = options.read_assignments([*(f"gamma={text}" for text in gamma), *settings])
+    feedback = _feedback(noise, expire_after, on_expiry)
+    jobs = _plan(learners, options.split_delays(delay), asked, feedback)
+    files = targets(plot, csv, output, "results", "curves")
+    n_jobs = options.check_workers(workers)
+    how_to_load = options.DataOptions(label, categorical, format, scale, bias, samples, input, part)
+    dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data)
+    terms = _Terms(_usual_rounds(dataset) if rounds is None else rounds, runs, seed, sampling)
+    report = _play(jobs, dataset, terms, n_jobs)
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
 
 
-def _open_stream(path: str, loading: dict[str, Any]) -> datasets.FileStream:
-    if loading.keys() & {"n_samples", "features", "part"}:
-        raise InvalidInput("--samples, --features and --part are for named data sets; a stream is a file")
+def _open_stream(path: str, how_to_load: options.DataOptions) -> datasets.FileStream:
+    given: Any = how_to_load.given
+    if given.keys() & {"n_samples", "features", "part"}:
+        raise InvalidInput("--samples, --input and --part are for named data sets; a stream is a file")
     with busy(f"checking {path}"):
-        return datasets.stream(path, **loading)
+        return datasets.stream(path, **given)
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What all simulations of a command share."""
+
+    rounds: int
+    runs: int
+    seed: int
+    sampling: str
 
 
 @dataclass(frozen=True)
@@ -106,7 +125,12 @@ class _Job:
 
     learner: str
     delay: str
-    grid: dict[str, Any]
+    grid: Grid
+
+    @property
+    def n_settings(self) -> int:
+        """How many combinations of values there are."""
+        return prod(map(len, self.grid.values()))
 
     def check(self, data: Data) -> None:
         """Raise if a value is bad, before anything is played."""
@@ -115,10 +139,31 @@ class _Job:
             cls: Any = LEARNERS[self.learner]
             cls(data.n_classes, data.n_features, seed=0, **dict(zip(self.grid, values, strict=True)))
 
+    def play(self, data: Data, terms: _Terms, n_jobs: int | None, progress: Progress | None) -> tables.TimedResult:
+        """Play all settings; the compiler's time does not count."""
+        parameters: Any = self.grid
+        simulate(self.learner, data, rounds=1, **parameters)
+        start = perf_counter()
+        result = simulate(
+            self.learner,
+            data,
+            delay=self.delay,
+            rounds=terms.rounds,
+            runs=terms.runs,
+            seed=terms.seed,
+            sampling=terms.sampling,
+            n_jobs=n_jobs,
+            progress=progress,
+            **parameters,
+        )
+        return tables.TimedResult(result, self.delay, perf_counter() - start)
 
-def _life(noise: str | None, expire_after: list[int], on_expiry: str) -> dict[str, Any]:
+
+def _feedback(noise: str | None, expire_after: list[int], on_expiry: str) -> Grid:
     """Return what the feedback is like, as parameters of every learner; only what was asked for."""
-    asked: dict[str, Any] = {"on_expiry": [on_expiry]} if expire_after or on_expiry != "drop" else {}
+    asked: Grid = {}
+    if expire_after or on_expiry != "drop":
+        asked["on_expiry"] = [on_expiry]
     if expire_after:
         asked["expire_after"] = expire_after
     if noise is not None:
@@ -126,33 +171,45 @@ def _life(noise: str | None, expire_after: list[int], on_expiry: str) -> dict[st
     return asked
 
 
-def _plan(
-    names: Sequence[str], delay_texts: Sequence[str], parameters: Mapping[str, Any], feedback_model: dict[str, Any]
-) -> list[_Job]:
+def _plan(names: Sequence[str], delay_texts: Sequence[str], asked: Grid, feedback: Grid) -> list[_Job]:
+    """Return what is to be played; say of every parameter given which learners do not take it."""
     takes = {name: list(own_parameters(learner_class(name))) for name in names}
-    taken = dict.fromkeys(chain(["gamma"], *takes.values()))  # gamma has a default, so it is always given
-    for parameter in parameters:
-        check_choice(f"a parameter of {', '.join(takes)}", parameter, taken)
+    for parameter in asked:
+        _check_taken(parameter, takes)
+    parameters: Grid = {"gamma": [GAMMA], **asked}
     return [
-        _Job(name, delay, {p: values for p, values in parameters.items() if p in own} | feedback_model)
+        _Job(name, delay, {p: values for p, values in parameters.items() if p in own} | feedback)
         for name, own in takes.items()
-        for delay in options.split_delays(delay_texts)
+        for delay in delay_texts
     ]
+
+
+def _check_taken(parameter: str, takes: Mapping[str, Sequence[str]]) -> None:
+    """Raise if no learner takes a parameter, and note which do not where some do."""
+    known = dict.fromkeys(chain(*takes.values()))
+    names = ", ".join(takes)
+    if not known:
+        raise InvalidInput(f"no parameter can be set of {names}; got {parameter!r}: leave it out")
+    check_choice(f"a parameter of {names}", parameter, known)
+    others = [name for name, own in takes.items() if parameter not in own]
+    if others:
+        verb = "does" if len(others) == 1 else "do"
+        typer.echo(f"delaytron: note: {', '.join(others)} {verb} not take {parameter}", err=True)
 
 
 def _usual_rounds(data: Data) -> int:
     return data.n_rows if isinstance(data, datasets.FileStream) else 100_000
 
 
-def _play(jobs: Sequence[_Job], data: Data, shared: dict[str, Any]) -> tables.RunReport:
+def _play(jobs: Sequence[_Job], data: Data, terms: _Terms, n_jobs: int | None) -> tables.RunReport:
     for job in jobs:
         job.check(data)
+    n_rounds = terms.rounds * terms.runs * sum(job.n_settings for job in jobs)
     played = []
-    n_settings = sum(prod(map(len, job.grid.values())) for job in jobs)
-    with progress_bar(shared["rounds"] * shared["runs"] * n_settings) as advance:
+    with progress_bar(n_rounds, tenths=len(jobs) == 1) as advance:
         for job in jobs:
-            simulate(job.learner, data, rounds=1, **job.grid)  # compiles, so that the clock below sees no compiler
-            start = perf_counter()
-            result = simulate(job.learner, data, delay=job.delay, progress=advance, **shared, **job.grid)
-            played.append(tables.TimedResult(result, job.delay, perf_counter() - start))
-    return tables.RunReport(played, shared["seed"], shared["sampling"])
+            played.append(job.play(data, terms, n_jobs, advance))
+            if n_rounds >= LONG and len(jobs) > 1:
+                error = played[-1].result.best().final_error.mean()
+                log(f"{job.learner}, delay {job.delay}: error {error:.4f} ({len(played)} of {len(jobs)})")
+    return tables.RunReport(played, terms.seed, terms.sampling)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from delaytron.cli.documents import ComparisonDocument, ComparisonRow, RunRow
 from delaytron.comparison.results import Comparison, Entry
 from delaytron.formats import assignments, compact, versions, with_margin
 from delaytron.simulation.results import Result
@@ -42,10 +43,31 @@ class RunReport:
     sampling: str
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RunRow]:
         """One row per learner, delay and setting; plain values that go into JSON as they are."""
-        shared = {"seed": self.seed, "sampling": self.sampling, "versions": versions()}
-        return [{**row, **shared} for played in self.played for row in _rows(played)]
+        return [row for played in self.played for row in self.rows_of(played)]
+
+    def rows_of(self, played: TimedResult) -> Iterator[RunRow]:
+        """Iterate over the rows of one simulation, one per setting."""
+        result = played.result
+        best = result.best().parameters[0]
+        for setting, part in result.groups():
+            yield {
+                "learner": result.learner,
+                "dataset": result.dataset,
+                "delay": result.delay,
+                "parameters": setting,
+                "rounds": int(result.rounds[-1]),
+                "runs": len(part.run),
+                **part.errors(),
+                "best": setting == best,
+                "final_errors": part.final_error.tolist(),
+                "final_greedy_errors": part.greedy_error.tolist(),
+                "rounds_per_second": float(result.rounds[-1] * len(result.run) / played.seconds),
+                "seed": self.seed,
+                "sampling": self.sampling,
+                "versions": versions(),
+            }
 
     def to_table(self) -> "pa.Table":
         """Return one line per run and checkpoint; a parameter that a learner does not take is left empty."""
@@ -62,26 +84,6 @@ class RunReport:
         plot_curves([played.result for played in self.played], path)
 
 
-def _rows(played: TimedResult) -> Iterator[Row]:
-    result = played.result
-    best = result.best().parameters[0]
-    for setting, part in result.groups():
-        yield {
-            "learner": result.learner,
-            "dataset": result.dataset,
-            "form": result.form,
-            "delay": result.delay,
-            "parameters": setting,
-            "rounds": int(result.rounds[-1]),
-            "runs": len(part.run),
-            **part.errors(),
-            "best": setting == best,
-            "final_errors": part.final_error.tolist(),
-            "final_greedy_errors": part.greedy_error.tolist(),
-            "rounds_per_second": float(result.rounds[-1] * len(result.run) / played.seconds),
-        }
-
-
 def results_table(report: RunReport) -> Table:
     """Return the table of errors, a line per learner, delay and setting."""
     names = list(dict.fromkeys(name for row in report.rows for name in row["parameters"]))
@@ -91,7 +93,7 @@ def results_table(report: RunReport) -> Table:
     for title in ("error ± 95 %", "greedy", "runs", "rounds", "per s"):
         table.add_column(title, justify="right", no_wrap=True)
     for played in report.played:
-        rows = list(_rows(played))
+        rows = list(report.rows_of(played))
         for row in rows:
             best = row["best"] and len(rows) > 1
             cells = (row["learner"], played.delay, *(_short(row["parameters"].get(name, "")) for name in names))
@@ -101,7 +103,7 @@ def results_table(report: RunReport) -> Table:
     return table
 
 
-def _numbers(row: Row, best: bool, compared: bool) -> list[str]:
+def _numbers(row: RunRow, best: bool, compared: bool) -> list[str]:
     return [
         with_margin(row["error"], row["error_margin"]) + ("*" if best else " " * compared),
         f"{row['greedy_error']:.4f}",
@@ -111,24 +113,40 @@ def _numbers(row: Row, best: bool, compared: bool) -> list[str]:
     ]
 
 
-def comparison_document(comparison: Comparison) -> dict[str, Any]:
+def comparison_document(comparison: Comparison) -> ComparisonDocument:
     """Return a comparison as plain values."""
-    shared = asdict(comparison.terms) | {"tuning_seed": comparison.terms.tuning_seed, "versions": versions()}
+    terms = comparison.terms
     return {
         "dataset": comparison.dataset,
-        **shared,
-        "rows": [_comparison_row(entry) for entry in comparison.entries],
+        "rounds": terms.rounds,
+        "runs": terms.runs,
+        "tuning_runs": terms.tuning_runs,
+        "budget": terms.budget,
+        "seed": terms.seed,
+        "tuning_seed": terms.tuning_seed,
+        "results": [_comparison_row(entry) for entry in comparison.entries],
         "left_out": [{"learner": name, "reason": reason} for name, reason in comparison.left_out.items()],
+        "versions": versions(),
     }
 
 
-def _comparison_row(entry: Entry) -> Row:
+def _comparison_row(entry: Entry) -> ComparisonRow:
     result = entry.result
-    return entry.row() | {
-        "delay_model": result.delay,
+    return {
+        "learner": entry.learner,
+        "dataset": result.dataset,
+        "delay": entry.delay,
         "parameters": result.parameters[0],
+        "tuned": list(entry.setting),
+        "rounds": int(result.rounds[-1]),
+        "runs": len(result.run),
+        **result.errors(),
         "final_errors": result.final_error.tolist(),
         "final_greedy_errors": result.greedy_error.tolist(),
+        "seconds": entry.seconds,
+        "settings_tried": entry.tried,
+        "tuning_seconds": entry.tuning_seconds,
+        "remark": entry.remark,
     }
 
 
@@ -151,8 +169,10 @@ def comparison_table(comparison: Comparison) -> Table:
 def _comparison_cells(entries: Sequence[Entry]) -> list[str]:
     rows = [entry.row() for entry in entries]
     setting = {name: _shortest(value) for name, value in entries[-1].setting.items()}
-    seconds = [f"{sum(row[part] for row in rows):.1f}" for part in ("seconds", "tuning_seconds")]
-    return [*(with_margin(row["error"], row["error_margin"]) for row in rows), assignments(setting) or "-", *seconds]
+    seconds = f"{sum(row['seconds'] for row in rows):.1f}"
+    tuning_seconds = f"{sum(row['tuning_seconds'] for row in rows):.1f}"
+    errors = [with_margin(row["error"], row["error_margin"]) for row in rows]
+    return [*errors, assignments(setting) or "-", seconds, tuning_seconds]
 
 
 def _width(lines: Sequence[Sequence[str]], unbroken: int) -> int:

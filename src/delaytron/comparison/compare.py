@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from delaytron.checks import check_distinct
 from delaytron.comparison.results import Comparison, Entry
-from delaytron.comparison.tuning import Terms
+from delaytron.comparison.tuning import Terms, tune
 from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay, as_delay
 from delaytron.errors import InvalidInput
@@ -19,11 +19,12 @@ from delaytron.learners.feedback import read_feedback_model
 from delaytron.learners.options import COMMON
 from delaytron.rng import stream
 from delaytron.simulation.batches import Progress
+from delaytron.simulation.results import Setting
 from delaytron.simulation.scenarios import mean_wait
 from delaytron.simulation.simulate import learner_class, simulate_settings
 
-Settings = list[dict[str, Any]]
 Learners = Iterable[str | type[Learner]] | None
+T = TypeVar("T")
 
 
 def compare(
@@ -75,7 +76,7 @@ def compare(
     return prepare(data, learners, delays, terms, tuning_data, feedback).play(n_jobs, progress)
 
 
-def read_feedback(noise: Any, expire_after: Any, on_expiry: Any) -> dict[str, Any]:
+def read_feedback(noise: Any, expire_after: Any, on_expiry: Any) -> Setting:
     """Check what the feedback is like; return it as parameters of every learner, without what is usual."""
     feedback_model = read_feedback_model(noise, expire_after, on_expiry)
     rates = None if noise is None else (feedback_model.rho0, feedback_model.rho1)
@@ -84,14 +85,16 @@ def read_feedback(noise: Any, expire_after: Any, on_expiry: Any) -> dict[str, An
 
 
 def prepare(
-    data: Any, learners: Learners, delays: Iterable[Any], terms: Terms, tuning_data: Any, feedback: dict[str, Any]
-) -> "Contest":
+    data: Any, learners: Learners, delays: Iterable[Any], terms: Terms, tuning_data: Any, feedback: Setting
+) -> "PreparedComparison":
     """Check everything, draw the settings to try, and find out who cannot play; see `compare`."""
     dataset = as_dataset(data)
     tuning = dataset if tuning_data is None else as_dataset(tuning_data)
     if (tuning.n_classes, tuning.n_features) != (dataset.n_classes, dataset.n_features):
         raise InvalidInput(f"tuning_data must have the classes and features of {dataset!r}; got {tuning!r}")
-    ordered, candidates, left_out = _ordered(delays, terms), {}, {}
+    ordered = _ordered(delays, terms)
+    candidates = {}
+    left_out = {}
     for name, cls in _classes(learners).items():
         settings, problem = _candidates(cls, dataset, terms, feedback)
         if settings:
@@ -100,17 +103,17 @@ def prepare(
             left_out[name] = problem
     if not candidates:
         raise InvalidInput("no learner can play: " + "; ".join(map(": ".join, left_out.items())))
-    return Contest(dataset, tuning, ordered, candidates, left_out, terms)
+    return PreparedComparison(dataset, tuning, ordered, candidates, left_out, terms)
 
 
 @dataclass(frozen=True)
-class Contest:
-    """A comparison that is ready to be played."""
+class PreparedComparison:
+    """A comparison that is ready to be played: all is checked, and the settings to try are drawn."""
 
     data: Dataset
     tuning_data: Dataset
     delays: Mapping[str, Delay]
-    candidates: Mapping[type[Learner], Settings]
+    candidates: Mapping[type[Learner], list[Setting]]
     left_out: dict[str, str]
     terms: Terms
 
@@ -121,47 +124,76 @@ class Contest:
         runs = self.terms.tuning_runs * tuned + self.terms.runs * len(self.candidates)
         return self.terms.rounds * runs * len(self.delays)
 
+    @property
+    def n_entries(self) -> int:
+        """How many entries there will be, one per learner and delay."""
+        return len(self.candidates) * len(self.delays)
+
     def play(self, n_jobs: int | None = None, progress: Progress | None = None) -> Comparison:
         """Tune and play every learner at every delay."""
-        how = {"rounds": self.terms.rounds, "n_jobs": n_jobs, "progress": progress}
-        entries = tuple(entry for cls in self.candidates for entry in self._entries(cls, how))
-        return Comparison(self.data.name, self.terms, entries, self.left_out)
+        return self.collect(self.entries(n_jobs, progress))
 
-    def _entries(self, cls: type[Learner], how: dict[str, Any]) -> Iterator[Entry]:
-        settings, terms = self.candidates[cls], self.terms
-        for data in (self.data, self.tuning_data):  # compiles, so that the clocks below see no compiler
-            simulate_settings(cls, data, settings, rounds=1, n_jobs=how["n_jobs"])
-        for label, delay in self.delays.items():
-            chosen, tuning_seconds = self._tune(cls, delay, how)
-            start = perf_counter()
-            result = simulate_settings(cls, self.data, [chosen], delay=delay, runs=terms.runs, seed=terms.seed, **how)
-            seconds, tuned = perf_counter() - start, {name: chosen[name] for name in cls.grid}
-            yield Entry(cls.name, label, tuned, len(settings), result, seconds, tuning_seconds, cls.remark)
+    def collect(self, entries: Iterable[Entry]) -> Comparison:
+        """Return what came out, of all entries or of those that are there so far."""
+        return Comparison(self.data.name, self.terms, tuple(entries), self.left_out)
 
-    def _tune(self, cls: type[Learner], delay: Delay, how: dict[str, Any]) -> tuple[dict[str, Any], float]:
-        """Return the setting with the lowest mean final error, and the seconds that it took to find."""
-        settings, terms = self.candidates[cls], self.terms
+    def entries(self, n_jobs: int | None = None, progress: Progress | None = None) -> Iterator[Entry]:
+        """Tune and play learner by learner at every delay; each entry comes as soon as it is there."""
+        for cls, settings in self.candidates.items():
+            for data in (self.data, self.tuning_data):  # compiles, so that the clocks below see no compiler
+                simulate_settings(cls, data, settings, rounds=1, n_jobs=n_jobs)
+            for label, delay in self.delays.items():
+                yield self._entry(cls, label, delay, n_jobs, progress)
+
+    def _entry(
+        self, cls: type[Learner], label: str, delay: Delay, n_jobs: int | None, progress: Progress | None
+    ) -> Entry:
+        begin = perf_counter()
+        setting = self._chosen(cls, delay, n_jobs, progress)
+        middle = perf_counter()
+        result = simulate_settings(
+            cls,
+            self.data,
+            [setting],
+            delay=delay,
+            rounds=self.terms.rounds,
+            runs=self.terms.runs,
+            seed=self.terms.seed,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
+        return Entry(
+            learner=cls.name,
+            delay=label,
+            setting={name: setting[name] for name in cls.grid},
+            tried=len(self.candidates[cls]),
+            result=result,
+            seconds=perf_counter() - middle,
+            tuning_seconds=middle - begin if len(self.candidates[cls]) > 1 else 0.0,
+            remark=cls.remark,
+        )
+
+    def _chosen(self, cls: type[Learner], delay: Delay, n_jobs: int | None, progress: Progress | None) -> Setting:
+        """Return the setting with the lowest mean final error; a single one need not be tried."""
+        settings = self.candidates[cls]
         if len(settings) == 1:
-            return settings[0], 0.0
-        start = perf_counter()
-        which: dict[str, Any] = {"delay": delay, "runs": terms.tuning_runs, "seed": terms.tuning_seed}
-        played = simulate_settings(cls, self.tuning_data, settings, **which, **how)
-        return played.best().parameters[0], perf_counter() - start
+            return settings[0]
+        return tune(cls, self.tuning_data, settings, delay, self.terms, n_jobs, progress).best().parameters[0]
 
 
 def _classes(learners: Learners) -> dict[str, type[Learner]]:
     asked = list(LEARNERS if learners is None else [learners] if isinstance(learners, str) else learners)
-    return _unequal("learners", [(cls.name, cls) for cls in map(learner_class, asked)])
+    return _by_name("learners", [(cls.name, cls) for cls in map(learner_class, asked)])
 
 
 def _ordered(delays: Iterable[Any], terms: Terms) -> dict[str, Delay]:
     """Return the delays by the names that the user gave them, ascending in the mean wait."""
     asked = [delays] if isinstance(delays, str | int) else list(delays)
-    named = _unequal("delays", [(_label(delay), as_delay(delay)) for delay in asked])
+    named = _by_name("delays", [(_label(delay), as_delay(delay)) for delay in asked])
     return dict(sorted(named.items(), key=lambda item: mean_wait(item[1], terms.rounds, terms.seed)))
 
 
-def _unequal(what: str, named: list[tuple[str, Any]]) -> dict[str, Any]:
+def _by_name(what: str, named: list[tuple[str, T]]) -> dict[str, T]:
     check_distinct(what, [name for name, _ in named])
     return dict(named)
 
@@ -170,7 +202,7 @@ def _label(delay: Any) -> str:
     return str(as_delay(delay)) if isinstance(delay, Delay) or np.ndim(delay) else str(delay).strip()
 
 
-def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: dict[str, Any]) -> tuple[Settings, str]:
+def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: Setting) -> tuple[list[Setting], str]:
     """Return the settings that a learner tries; where it can play with none, say why."""
     grid = [dict(zip(cls.grid, values, strict=True)) | feedback for values in product(*cls.grid.values())]
     order = stream(terms.seed, "tuning").permutation(len(grid)).tolist()
@@ -179,7 +211,9 @@ def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: dict[
     return [grid[place] for place in chosen], "" if chosen else problems[min(problems)]
 
 
-def _distinct(cls: Any, data: Dataset, grid: Settings, order: list[int], problems: dict[int, str]) -> Iterator[int]:
+def _distinct(
+    cls: Any, data: Dataset, grid: list[Setting], order: list[int], problems: dict[int, str]
+) -> Iterator[int]:
     """Iterate over the settings that can play and are not the same learner as one before; note why others cannot."""
     seen = set()
     for place in order:

@@ -14,29 +14,32 @@ if TYPE_CHECKING:
     from delaytron.comparison.results import Comparison, Entry
 
 
+Style = dict[str, Any]  # of a line, as matplotlib names it
+
 LABEL_HEIGHT = 0.17  # inches of a name beside the lines
 
 
 def plot_comparison(comparison: "Comparison", path: str | Path) -> None:
-    """Save a picture: the final error against the delay, a line with 95 % bars and a name at its end per learner.
+    """Save a figure: the final error against the delay, a line with 95 % bars and a name at its end per learner.
 
     Learners whose errors mean something else than those of most have hollow markers, and a footnote.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
-    learners, marks = comparison.learners, comparison.marks
+    learners = comparison.learners
+    marks = comparison.marks
     tall = max(3.2, 1.7 * LABEL_HEIGHT * len(learners))  # room for names near their lines
     size = (3.0 + 1.5 * max(2, len(comparison.delays)), tall + 1.6 + 0.16 * len(marks))
     figure = Figure(figsize=size, layout="constrained")
     panel = figure.subplots()
     low, high = _error_range(comparison)
     heights = spread([_height(entries[-1], low, high) for entries in learners.values()], LABEL_HEIGHT / tall)
-    known = list(dict.fromkeys(entry.learner for entry in comparison.entries))  # not by rank: a look belongs to a name
+    known = list(dict.fromkeys(entry.learner for entry in comparison.entries))  # not by rank: a style belongs to a name
     for (name, entries), height in zip(learners.items(), heights, strict=True):
-        look = look_of(known.index(name), hollow=bool(entries[0].remark))
+        style = look_of(known.index(name), hollow=bool(entries[0].remark))
         aside = min(0.03, 0.24 / len(known)) * (known.index(name) - (len(known) - 1) / 2)
-        ends = _draw_entries(panel, entries, aside, low, look)
-        _draw_name(panel, comparison.marked(name), ends, height, look)
+        ends = _draw_entries(panel, entries, aside, low, style)
+        _draw_name(panel, comparison.marked(name), ends, height, style)
     _style_comparison(panel, comparison, low, high)
     notes = [f"{mark} {remark}" for remark, mark in marks.items()]
     figure.supxlabel("\n".join(notes), fontsize=8, x=0.02, ha="left", linespacing=1.4)
@@ -72,7 +75,7 @@ def _height(entry: "Entry", low: float, high: float) -> float:
 
 
 def _draw_entries(
-    panel: Any, entries: Sequence["Entry"], aside: float, low: float, look: LineStyle
+    panel: Any, entries: Sequence["Entry"], aside: float, low: float, style: Style
 ) -> tuple[float, float]:
     """Draw a learner's line, a little aside so that bars do not hide each other; return where it ends."""
     means = [mean_of(entry.result.final_error) for entry in entries]
@@ -80,14 +83,14 @@ def _draw_entries(
     y = np.array([max(low, mean.value) for mean in means])  # a log axis has no place for 0
     margins = np.nan_to_num([mean.margin for mean in means])
     below = y - np.maximum(y - margins, low / 10)
-    panel.errorbar(x, y, yerr=(below, margins), elinewidth=1.0, capsize=2.0, **look)
+    panel.errorbar(x, y, yerr=(below, margins), elinewidth=1.0, capsize=2.0, **style)
     return x[-1], y[-1]
 
 
-def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, look: LineStyle) -> None:
-    line = {"arrowstyle": "-", "color": look["color"], "linewidth": 0.7, "alpha": 0.7, "shrinkA": 0, "shrinkB": 4}
+def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, style: Style) -> None:
+    line = {"arrowstyle": "-", "color": style["color"], "linewidth": 0.7, "alpha": 0.7, "shrinkA": 0, "shrinkB": 4}
     panel.annotate("", ends, (1.04, height), "data", "axes fraction", arrowprops=line, annotation_clip=False)
-    panel.plot(1.04, height, transform=panel.transAxes, clip_on=False, **look)
+    panel.plot(1.04, height, transform=panel.transAxes, clip_on=False, **style)
     panel.text(1.065, height, name, transform=panel.transAxes, va="center", fontsize=9)
 
 

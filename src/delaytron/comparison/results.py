@@ -1,17 +1,32 @@
-"""What came out of a comparison: the errors of tuned learners at several delays, as numbers, table or picture."""
+"""What came out of a comparison: the errors of tuned learners at several delays, as numbers, table or figure."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from delaytron.comparison.tuning import Terms
 from delaytron.formats import assignments
-from delaytron.simulation.results import Result
+from delaytron.simulation.results import Errors, Result, Setting
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SIGNS = "¹²³⁴⁵⁶⁷⁸⁹"
+
+
+class EntryRow(Errors):
+    """An entry as plain values: the columns of comparison.csv."""
+
+    learner: str
+    dataset: str
+    delay: str
+    setting: Setting
+    rounds: int
+    runs: int
+    seconds: float
+    settings_tried: int
+    tuning_seconds: float
+    remark: str
 
 
 @dataclass(frozen=True)
@@ -32,14 +47,14 @@ class Entry:
 
     learner: str
     delay: str
-    setting: dict[str, Any]
+    setting: Setting
     tried: int
     result: Result
     seconds: float
     tuning_seconds: float
     remark: str
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> EntryRow:
         """Return the entry as plain values."""
         return {
             "learner": self.learner,
@@ -92,10 +107,11 @@ class Comparison:
         """Return one row per learner and delay, as a pyarrow table."""
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-        return pa.Table.from_pylist([entry.row() | {"setting": assignments(entry.setting)} for entry in self.entries])
+        rows = [{**entry.row(), "setting": assignments(entry.setting)} for entry in self.entries]
+        return pa.Table.from_pylist(rows)
 
     def plot(self, path: str | Path) -> None:
-        """Save the final errors against the delays as a picture."""
+        """Save the final errors against the delays as a figure."""
         from delaytron.comparison.plots import plot_comparison  # noqa: PLC0415 - needs matplotlib
 
         plot_comparison(self, path)

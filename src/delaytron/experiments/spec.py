@@ -103,7 +103,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def scaled(self, share: float) -> "Spec":
         """Return the same with a share of the rounds."""
         if not 0 < share <= 1:
-            raise InvalidInput(f"scale must be in (0, 1], got {share}")
+            raise InvalidInput(f"share must be in (0, 1], got {share}")
         check_limits("rounds", self.rounds)
         return msgspec.structs.replace(self, rounds=max(1, round(self.rounds * share)))
 

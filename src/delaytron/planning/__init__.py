@@ -6,7 +6,7 @@ what happened on these data in some runs. What is exact is a formula for a mean,
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -73,10 +73,12 @@ class Forecast:
     learners: tuple[Simulated, ...] = ()
     at_bound: Result | None = None
 
-    def simulated(self, setup: Setup, **how: Any) -> "Forecast":
+    def simulated(self, setup: Setup, n_jobs: int | None = None, progress: Progress | None = None) -> "Forecast":
         """Return the forecast with its simulations."""
-        learners = tuple(setup.simulate(name, self.model, **how) for name in LEARNERS)
-        played = None if self.bound is None else setup.play(LEARNERS[0], self.model, self.bound.gamma, **how)
+        learners = tuple(setup.simulate(name, self.model, n_jobs, progress) for name in LEARNERS)
+        if self.bound is None:
+            return replace(self, learners=learners)
+        played = setup.play(LEARNERS[0], self.model, self.bound.gamma, n_jobs, progress)
         return replace(self, learners=learners, at_bound=played)
 
     @property
@@ -120,18 +122,38 @@ class Plan:
 
     def simulated(self, n_jobs: int | None = None, progress: Progress | None = None) -> "Plan":
         """Return the plan with its simulations."""
-        done = (forecast.simulated(self.setup, n_jobs=n_jobs, progress=progress) for forecast in self.forecasts)
+        done = (forecast.simulated(self.setup, n_jobs, progress) for forecast in self.forecasts)
         return replace(self, forecasts=tuple(done))
 
     def plot(self, path: str | Path) -> None:
-        """Save a picture: error against rounds, and against gamma."""
+        """Save a figure: error against rounds, and against gamma."""
         from delaytron.planning.plots import plot_plan  # noqa: PLC0415 - needs matplotlib
 
         plot_plan(self, path)
 
 
-def plan(*, n_jobs: int | None = None, progress: Progress | None = None, **question: Any) -> Plan:
-    """Tell what gamma to take, what exploration costs, when a target is reached, and all that at twice the delay.
+class Question(TypedDict, total=False):
+    """What a plan is for: the parameters of `draft`."""
+
+    rounds: Required[int]
+    delay: Required[Any]
+    target: Required[float]
+    classes: int | None
+    data: Any
+    tuning_data: Any
+    features: int | None
+    best: float | None
+    norm: float | None
+    loss: float | None
+    radius: float | None
+    runs: int
+    tuning_runs: int
+    limit: int | None
+    seed: int
+
+
+def plan(*, n_jobs: int | None = None, progress: Progress | None = None, **question: Unpack[Question]) -> Plan:
+    """Find what gamma to take, what exploration costs, when a target is reached, and all that at twice the delay.
 
     Parameters
     ----------
@@ -187,10 +209,12 @@ def draft(
     limit : int, optional
         The most rounds that a run is simulated; by default 100,000, and fewer where rows are long.
     """
-    error, asked = _between("target", target, 0, 1), check_integer("rounds", rounds, at_least=1)
+    error = _between("target", target, 0, 1)
+    asked = check_integer("rounds", rounds, at_least=1)
     if asked > MOST_ROUNDS:
         raise InvalidInput(f"rounds must be at most {MOST_ROUNDS}, got {rounds}: plan for a part of them")
-    model, terms = as_delay(delay), Terms(asked, runs, tuning_runs, len(GAMMAS), seed)
+    model = as_delay(delay)
+    terms = Terms(asked, runs, tuning_runs, len(GAMMAS), seed)
     if data is None:
         setup = synthetic_setup(classes, features, _share(best), limit, terms)
     elif features is not None or best is not None:

@@ -1,18 +1,20 @@
-"""A plan as questions with their answers, in words, and as plain values: every number with its kind."""
+"""A plan as questions with their answers: every number with its kind."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from math import isnan
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
-from delaytron.formats import versions, with_margin
+from delaytron.formats import with_margin
 from delaytron.learners.base import GAMMAS
 from delaytron.planning import Forecast, Plan, exploring
 from delaytron.planning.bounds import Bound
-from delaytron.planning.simulation import Reached, Simulated, errors_by_gamma
+from delaytron.planning.simulation import Reached, Simulated
 from delaytron.simulation.results import Mean, Result, mean_of
 
-EXACT, BOUND, SIMULATION = "exact", "bound", "simulation"
-APART = 2  # times the error of the best run, beyond which some runs are stuck
+EXACT: Final = "exact"
+BOUND: Final = "bound"
+SIMULATION: Final = "simulation"
+STUCK_RATIO = 2  # times the error of the best run, beyond which some runs are stuck
 
 
 class Answer(NamedTuple):
@@ -25,7 +27,7 @@ class Answer(NamedTuple):
 
 
 def answers(plan: Plan) -> Iterator[Answer]:
-    """Iterate over all that the plan tells."""
+    """Iterate over all lines of the table."""
     yield from _of_simulation(plan, 0)
     yield from _of_bounds(plan)
     yield from _of_simulation(plan, 1)
@@ -53,8 +55,8 @@ def _of_simulation(plan: Plan, place: int) -> Iterator[Answer]:
 
 
 def _of_bounds(plan: Plan) -> Iterator[Answer]:
-    def line(question: str, tell: Callable[[Forecast, Bound], str], kind: str = BOUND) -> Answer:
-        cells = ("says nothing" if one.bound is None else tell(one, one.bound) for one in plan.forecasts)
+    def line(question: str, cell: Callable[[Forecast, Bound], str], kind: str = BOUND) -> Answer:
+        cells = ("says nothing" if one.bound is None else cell(one, one.bound) for one in plan.forecasts)
         return Answer("delaytron, proved", question, kind, tuple(cells))
 
     if all(forecast.bound is None for forecast in plan.forecasts):
@@ -96,8 +98,8 @@ def _wrong(result: Result) -> str:
 def _mean(reached: Reached, rounds: int) -> str:
     if reached.mean is None:
         return _until(None, rounds)
-    n, of = len(reached.rounds), len(reached.each)
-    return _count(reached.mean) + (f" in {n} of {of}" if n < of else "")
+    some = f" in {len(reached.rounds)} of {len(reached.each)}"
+    return _count(reached.mean) + some * (None in reached.each)
 
 
 def _until(reached: int | None, rounds: int) -> str:
@@ -120,18 +122,20 @@ def change(plan: Plan) -> Mean:
 def summary(plan: Plan) -> list[str]:
     """Return the answer in a few sentences: what the simulations say, and what to make of them."""
     first, other = plan.forecasts[0].learners
-    errors, others = first.result.final_error, other.result.final_error
-    explored, gain = exploring(plan.n_classes, first.gamma, 1), mean_of(errors - others)
+    errors = first.result.final_error
+    others = other.result.final_error
+    explored = exploring(plan.n_classes, first.gamma, 1)
     share = f"{errors.mean():.3f}, {explored:.3f} of it by exploring"
-    told = [f"{first.learner}: gamma {_gamma(first.gamma)}, error {share}; {_when(first, plan)}."]
-    if errors.max() > APART * errors.min():
+    lines = [f"{first.learner}: gamma {_gamma(first.gamma)}, error {share}; {_when(first, plan)}."]
+    if errors.max() > STUCK_RATIO * errors.min():
         span = f"from {errors.min():.3f} to {errors.max():.3f}"
-        told.append(f"Its runs lie far apart, at errors {span}: a larger gamma is safer.")
-    told.append(_moved(change(plan)))
+        lines.append(f"Its runs lie far apart, at errors {span}: a larger gamma is safer.")
+    lines.append(_moved(change(plan)))
+    gain = mean_of(errors - others)
     if gain.value > 0 and not gain.value <= gain.margin:
         share = f"gamma {_gamma(other.gamma)}, error {others.mean():.3f}"
-        told.append(f"{other.learner} does better: {share}; {_when(other, plan)}.")
-    return [*told, *_warnings(plan)]
+        lines.append(f"{other.learner} does better: {share}; {_when(other, plan)}.")
+    return [*lines, *_warnings(plan)]
 
 
 def _warnings(plan: Plan) -> Iterator[str]:
@@ -153,74 +157,5 @@ def _when(one: Simulated, plan: Plan) -> str:
     reached = one.reached(plan.target)
     if reached.mean is None:
         return f"{plan.target:g} is not reached"
-    n, of = len(reached.rounds), len(reached.each)
-    return f"{plan.target:g} takes {reached.mean:,.0f} rounds" + (f" in {n} of {of} runs" if n < of else "")
-
-
-def plan_document(plan: Plan) -> dict[str, Any]:
-    """Return a plan as plain values; whatever has numbers says of which kind they are."""
-    data, terms, moved = plan.setup.data, plan.setup.terms, change(plan)
-    return {
-        "classes": plan.n_classes,
-        "rounds": plan.rounds,
-        "delay": plan.delay,
-        "target": plan.target,
-        "data": {"name": data.name, "rows": data.n_rows, "features": data.n_features, "best_linear_error": plan.best},
-        "radius": plan.problem.radius,
-        "simulated_rounds": terms.rounds,
-        "runs": terms.runs,
-        "tuning_runs": terms.tuning_runs,
-        "seed": terms.seed,
-        "tuning_seed": terms.tuning_seed,
-        "summary": summary(plan),
-        "change_when_doubled": {"kind": SIMULATION, "error": moved.value, "error_margin": moved.known_margin},
-        "forecasts": [_forecast(plan, forecast, factor) for factor, forecast in enumerate(plan.forecasts, start=1)],
-        "versions": versions(),
-    }
-
-
-def _forecast(plan: Plan, forecast: Forecast, factor: int) -> dict[str, Any]:
-    return {
-        "times_the_delay": factor,
-        "model": str(forecast.model),
-        "waiting": {"kind": EXACT, "sum": forecast.waited, "most": forecast.most},
-        "bound": None if forecast.bound is None else _bound(plan, forecast, forecast.bound),
-        "simulations": [_simulation(plan, one) for one in forecast.learners],
-    }
-
-
-def _bound(plan: Plan, forecast: Forecast, bound: Bound) -> dict[str, Any]:
-    simulated = {} if forecast.at_bound is None else forecast.at_bound.errors()
-    return {
-        "kind": BOUND,
-        "statement": bound.statement,
-        "norm": bound.norm,
-        "loss": bound.loss,
-        "gamma": bound.gamma,
-        "error": bound.wrong / plan.rounds,
-        "wrong": bound.wrong,
-        "rounds_to_target": bound.until,
-        "error_after_simulated_rounds": bound.early,
-        "exploring": _exploring(plan, bound.gamma, [plan.rounds]),
-        "with_this_gamma": {"kind": SIMULATION, **simulated, "worse_than_bound": forecast.contradicts},
-    }
-
-
-def _exploring(plan: Plan, gamma: float, rounds: Sequence[int]) -> dict[str, Any]:
-    wrong = [{"rounds": n, "wrong": exploring(plan.n_classes, gamma, n)} for n in dict.fromkeys(rounds)]
-    return {"kind": EXACT, "error": exploring(plan.n_classes, gamma, 1), "decisions": wrong}
-
-
-def _simulation(plan: Plan, one: Simulated) -> dict[str, Any]:
-    reached, rounds = one.reached(plan.target), plan.setup.terms.rounds
-    return {
-        "kind": SIMULATION,
-        "learner": one.learner,
-        "gamma": one.gamma,
-        **one.result.errors(),
-        "wrong": float(one.result.final_error.mean() * rounds),
-        "final_errors": one.result.final_error.tolist(),
-        "rounds_to_target": {"mean": reached.mean, "reached": len(reached.rounds), "each": list(reached.each)},
-        "tried": [{"gamma": gamma, "errors": errors.tolist()} for gamma, errors in errors_by_gamma(one.tried)],
-        "exploring": _exploring(plan, one.gamma, [rounds, plan.rounds]),
-    }
+    some = f" in {len(reached.rounds)} of {len(reached.each)} runs"
+    return f"{plan.target:g} takes {reached.mean:,.0f} rounds" + some * (None in reached.each)

@@ -8,20 +8,18 @@ import numpy as np
 from delaytron.checks import check_number, check_positive
 from delaytron.datasets import Dataset
 from delaytron.errors import InvalidInput
-from delaytron.learners import PassiveAggressive
-from delaytron.planning.simulation import first_below, row_length
+from delaytron.planning.simulation import round_from_which_below, row_length
 from delaytron.records import Array, Ints
-from delaytron.rng import stream
-from delaytron.simulation.replay import replay
 from delaytron.theory import corollary_r2, corollary_r3, hinge_losses, played_mistakes
+from delaytron.theory.comparators import learned_weights
 
 STATEMENTS = ("Corollary R2", "Corollary R3")
 SMALLEST_GAMMA = 1e-6
 POINTS = 1001  # of a grid of gammas or rounds
 ZOOMS = 4  # each makes the grid of gammas 500 times finer
-SOFTNESS = (0.1, 1.0)  # C, times the mean squared length of a row, of the learners that look for comparators
 SCALES = tuple(2.0**k for k in range(-2, 4))  # of a comparator
-MOST_ROUNDS, MOST_NUMBERS = 20_000, 20_000_000  # from which a comparator is learned
+MOST_ROUNDS = 20_000  # from which a comparator is learned
+MOST_NUMBERS = 20_000_000  # in the rows of these rounds
 
 
 class Problem(NamedTuple):
@@ -34,15 +32,26 @@ class Problem(NamedTuple):
 
     def mistakes(self, gamma: Any, n_rounds: Any, waited: Any, most: Any) -> Array:
         """Return the bounds on the greedy mistakes, by statement, by weights, and as the arguments broadcast."""
-        shared: dict[str, Any] = {
-            "norm": self.norms[:, None],
-            "n_classes": self.n_classes,
-            "radius": self.radius,
-            "n_rounds": n_rounds,
-            "comparator_loss": self.losses[:, None] * n_rounds,
-        }
-        r2 = corollary_r2(**shared, gamma=gamma, outstanding=waited)
-        r3 = corollary_r3(**shared, gamma=np.minimum(gamma, 0.5), max_outstanding=most)
+        norm = self.norms[:, None]
+        loss = self.losses[:, None] * n_rounds
+        r2 = corollary_r2(
+            norm=norm,
+            n_classes=self.n_classes,
+            gamma=gamma,
+            radius=self.radius,
+            n_rounds=n_rounds,
+            outstanding=waited,
+            comparator_loss=loss,
+        )
+        r3 = corollary_r3(
+            norm=norm,
+            n_classes=self.n_classes,
+            gamma=np.minimum(gamma, 0.5),
+            radius=self.radius,
+            n_rounds=n_rounds,
+            max_outstanding=most,
+            comparator_loss=loss,
+        )
         return np.stack([r2, np.where(np.asarray(gamma) <= 0.5, r3, np.inf)])
 
     def played(self, gamma: Any, n_rounds: Any, waited: Any, most: Any) -> Array:
@@ -84,7 +93,9 @@ def best_bound(problem: Problem, waits: Ints, target: float, simulated: int) -> 
     >>> round(found.gamma, 4), round(found.wrong), found.until, found.statement
     (0.0062, 667, 7102, 'Corollary R3')
     """
-    T, sums, highest = len(waits), np.cumsum(waits), np.maximum.accumulate(waits)
+    T = len(waits)
+    sums = np.cumsum(waits)
+    highest = np.maximum.accumulate(waits)
     gamma = smallest(lambda gammas: problem.played(gammas, T, sums[-1], highest[-1]), SMALLEST_GAMMA, 1.0)
     every = problem.mistakes(np.array([gamma]), T, sums[-1], highest[-1])[..., 0]
     wrong = (1 - gamma) * float(every.min()) + exploring(problem.n_classes, gamma, T)
@@ -95,9 +106,15 @@ def best_bound(problem: Problem, waits: Ints, target: float, simulated: int) -> 
         return problem.played(gamma, rounds, sums[rounds - 1], highest[rounds - 1]) / rounds
 
     statement, weights = np.unravel_index(int(every.argmin()), every.shape)
-    told = STATEMENTS[int(statement)], float(problem.norms[weights]), float(problem.losses[weights])
-    early = float(error(np.array([simulated]))[0])
-    return Bound(gamma, wrong, first_round(error, T, target), early, *told)
+    return Bound(
+        gamma=gamma,
+        wrong=wrong,
+        until=first_round(error, T, target),
+        early=float(error(np.array([simulated]))[0]),
+        statement=STATEMENTS[int(statement)],
+        norm=float(problem.norms[weights]),
+        loss=float(problem.losses[weights]),
+    )
 
 
 def smallest(value: Callable[[Array], Array], low: float, high: float) -> float:
@@ -111,7 +128,8 @@ def smallest(value: Callable[[Array], Array], low: float, high: float) -> float:
     for _ in range(ZOOMS):
         grid = np.geomspace(low, high, POINTS)
         place = int(value(grid).argmin())
-        low, high = float(grid[max(place - 1, 0)]), float(grid[min(place + 1, POINTS - 1)])
+        low = float(grid[max(place - 1, 0)])
+        high = float(grid[min(place + 1, POINTS - 1)])
     return float(grid[place])
 
 
@@ -124,12 +142,12 @@ def first_round(error: Callable[[Ints], Array], n_rounds: int, target: float) ->
     (1000, None)
     """
     grid = np.unique(np.geomspace(1, n_rounds, POINTS).round().astype(np.int64))
-    found = first_below(grid, error(grid), target)
+    found = round_from_which_below(grid, error(grid), target)
     if found is None:
         return None
     before = grid[max(0, int(np.searchsorted(grid, found)) - 1)]
     between = np.arange(before, found + 1)
-    return first_below(between, error(between), target)
+    return round_from_which_below(between, error(between), target)
 
 
 def exploring(n_classes: int, gamma: float, n_rounds: int) -> float:
@@ -152,7 +170,8 @@ def describe(data: Dataset, norm: float | None, loss: float | None, radius: floa
         return Problem(data.n_classes, longest, np.array([check_positive("norm", norm)]), np.array([_loss(loss)]))
     if loss is not None:
         raise InvalidInput("a loss is that of weights of a known norm: give the norm, too")
-    found = comparators(data, max(float(squares.mean()), 1e-12), seed)
+    n_rounds = max(1, int(min(MOST_ROUNDS, MOST_NUMBERS / row_length(data))))
+    found = learned_weights(data, n_rounds, max(float(squares.mean()), 1e-12), seed)
     weights = [scale * W for W in found for scale in SCALES]
     losses = [hinge_losses(W, data).mean() for W in weights]
     return Problem(data.n_classes, longest, np.array([np.linalg.norm(W) for W in weights]), np.array(losses))
@@ -162,20 +181,3 @@ def _loss(given: float | None) -> float:
     if given is not None and check_number("loss", given) < 0:
         raise InvalidInput(f"loss must be at least 0, got {given!r}")
     return float(given or 0.0)
-
-
-def comparators(data: Dataset, squared_length: float, seed: int) -> list[Array]:
-    """Return weights that do well on the data: known ones, and those of learners that are told all labels.
-
-    Any weights are comparators; better ones make the bounds smaller, not truer.
-    """
-    X: Any = data.X
-    n_rounds = max(1, int(min(MOST_ROUNDS, MOST_NUMBERS / row_length(data))))
-    rows = stream(seed, "comparators").integers(data.n_rows, size=n_rounds)
-    at_once, unused = np.ones(n_rounds, np.int64), np.zeros(n_rounds)
-    found = [] if data.certificate is None else [data.certificate]
-    for softness in SOFTNESS:
-        step: dict[str, Any] = {"variant": "II", "C": softness / squared_length}
-        learner = PassiveAggressive(data.n_classes, data.n_features, **step, seed=0)
-        found.append(replay(learner, X[rows], data.y[rows], at_once, unused).weights)
-    return found

@@ -1,4 +1,4 @@
-"""A picture of a plan: the way down to the target, and what gamma does to the error."""
+"""The figure of a plan: the way down to the target, and what gamma does to the error."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,23 +9,24 @@ from delaytron.planning.simulation import Simulated, errors_by_gamma
 from delaytron.plotting import COLOURS, DASHES, MARKERS, draw_band, name_errors, save_figure
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+
     from delaytron.planning import Plan
 
 DELAYS = ("this delay", "twice the delay")
 
 
 def plot_plan(plan: "Plan", path: str | Path) -> None:
-    """Save a picture: error against rounds with the chosen gammas, and error against gamma, at both delays."""
+    """Save a figure: error against rounds with the chosen gammas, and error against gamma, at both delays."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     figure = Figure(figsize=(10.4, 4.8), layout="constrained")
     left, right = figure.subplots(1, 2)
-    lines: dict[str, Any] = {}
+    lines: dict[str, Artist] = {}
     for place, forecast in enumerate(plan.forecasts):
         for number, one in enumerate(forecast.learners):
-            look = {"color": COLOURS[place], "linestyle": DASHES[number]}
-            lines[f"{one.learner}, {DELAYS[place]}"] = _draw_rounds(left, one, **look)
-            _draw_gammas(right, one, **look, marker=MARKERS[place])
+            lines[f"{one.learner}, {DELAYS[place]}"] = _draw_rounds(left, one, COLOURS[place], DASHES[number])
+            _draw_gammas(right, one, COLOURS[place], DASHES[number], MARKERS[place])
     lines["exploring alone, exact"] = _draw_exploring(right, plan)
     for panel in (left, right):
         lines["target"] = panel.axhline(plan.target, color=COLOURS[2], linewidth=1.2)
@@ -37,21 +38,25 @@ def plot_plan(plan: "Plan", path: str | Path) -> None:
     save_figure(figure, path)
 
 
-def _draw_rounds(panel: Any, one: Simulated, **look: Any) -> Any:
+def _draw_rounds(panel: Any, one: Simulated, colour: str, dashes: str) -> Any:
     errors = np.where(one.result.error_rate > 0, one.result.error_rate, np.nan)  # a log axis has no place for 0
     shown = ~np.isnan(errors).any(axis=0)
-    rounds, errors = one.result.rounds[shown], errors[:, shown]
-    return draw_band(panel, rounds, errors.mean(axis=0), errors.min(axis=0), errors.max(axis=0), **look)
+    errors = errors[:, shown]
+    low = errors.min(axis=0)
+    high = errors.max(axis=0)
+    return draw_band(panel, one.result.rounds[shown], errors.mean(axis=0), low, high, color=colour, linestyle=dashes)
 
 
-def _draw_gammas(panel: Any, one: Simulated, **look: Any) -> None:
+def _draw_gammas(panel: Any, one: Simulated, colour: str, dashes: str, marker: str) -> None:
     found = errors_by_gamma(one.tried)
-    gammas, errors = np.array([gamma for gamma, _ in found]), np.array([errors for _, errors in found])
+    gammas = np.array([gamma for gamma, _ in found])
+    errors = np.array([errors for _, errors in found])
     lowest = errors[errors > 0].min(initial=1.0)
     errors = np.maximum(errors, lowest)
-    draw_band(panel, gammas, errors.mean(axis=1), errors.min(axis=1), errors.max(axis=1), **look, markersize=4)
+    style = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 4}
+    draw_band(panel, gammas, errors.mean(axis=1), errors.min(axis=1), errors.max(axis=1), **style)
     chosen = np.flatnonzero(gammas == one.gamma)
-    panel.plot(gammas[chosen], errors.mean(axis=1)[chosen], "o", ms=11, mfc="none", mec=look["color"], mew=1.4)
+    panel.plot(gammas[chosen], errors.mean(axis=1)[chosen], "o", ms=11, mfc="none", mec=colour, mew=1.4)
 
 
 def _draw_exploring(panel: Any, plan: "Plan") -> Any:

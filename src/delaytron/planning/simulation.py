@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.checks import check_integer
-from delaytron.comparison.tuning import Terms
+from delaytron.comparison.tuning import Terms, tune
 from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay
 from delaytron.errors import InvalidInput
 from delaytron.learners.base import GAMMAS
 from delaytron.records import Array, Ints
 from delaytron.rng import stream
-from delaytron.simulation.results import Result, settling
+from delaytron.simulation.batches import Progress
+from delaytron.simulation.results import Result, index_from_which_below
 from delaytron.simulation.simulate import simulate_settings
 
 MOST_ROUNDS = 100_000  # of a simulated run
@@ -23,7 +24,8 @@ WORK = MOST_ROUNDS * 10 * 64  # rounds x classes x numbers in a row that cost no
 MOST_ROWS = 20_000  # of made-up data; runs draw their own rounds from them
 MOST_CLASSES = 1_000  # the same
 WIDEST = 100.0  # of a cloud
-FEATURES, BEST = 32, 0.02  # of made-up data: numbers in a row, error of the best linear rule
+FEATURES = 32  # of made-up data: numbers in a row
+BEST = 0.02  # of made-up data: error of the best linear rule
 CHECKPOINTS = 256  # log-spaced: neighbours differ by 5 % in 100,000 rounds
 
 
@@ -43,7 +45,8 @@ def mixture(n_classes: int, n_features: int, n_rows: int, best: float, seed: int
         raise InvalidInput(f"made-up data have at most {MOST_CLASSES} classes, got {n_classes}: give data")
     rng = stream(seed, "mixture")
     centres = _of_norm_1(rng.standard_normal((n_classes, n_features)))
-    y, noise = rng.integers(n_classes, size=n_rows), rng.standard_normal((n_rows, n_features))
+    y = rng.integers(n_classes, size=n_rows)
+    noise = rng.standard_normal((n_rows, n_features))
     apart = 1.0 - centres @ centres.T
     pushed = noise @ centres.T
     pushed -= pushed[np.arange(n_rows), y][:, None]
@@ -75,16 +78,16 @@ def affordable(n_classes: int, length: float) -> int:
     return int(np.clip(WORK / (n_classes * length), FEWEST_ROUNDS, MOST_ROUNDS))
 
 
-def first_below(rounds: Ints, errors: Array, target: float) -> int | None:
+def round_from_which_below(rounds: Ints, errors: Array, target: float) -> int | None:
     """Return the first of these rounds from which on the error stays at most the target; None if it does not.
 
     Examples
     --------
-    >>> first_below(np.array([1, 10, 100, 1000]), np.array([0.0, 0.5, 0.2, 0.1]), 0.2)
+    >>> round_from_which_below(np.array([1, 10, 100, 1000]), np.array([0.0, 0.5, 0.2, 0.1]), 0.2)
     100
     """
-    place = settling(errors, target)
-    return None if place is None else int(rounds[place])
+    index = index_from_which_below(errors, target)
+    return None if index is None else int(rounds[index])
 
 
 class Reached(NamedTuple):
@@ -121,9 +124,9 @@ class Simulated:
         return float(self.result.parameters[0]["gamma"])
 
     def reached(self, target: float) -> Reached:
-        """Tell when each of the reported runs reached the target."""
+        """Return when each of the reported runs reached the target."""
         result = self.result
-        return Reached(tuple(first_below(result.rounds, errors, target) for errors in result.error_rate))
+        return Reached(tuple(round_from_which_below(result.rounds, errors, target) for errors in result.error_rate))
 
 
 @dataclass(frozen=True)
@@ -144,33 +147,39 @@ class Setup:
         """How many rounds are reported of a learner at one delay."""
         return self.terms.runs * self.terms.rounds
 
-    def simulate(self, learner: str, delay: Delay, **how: Any) -> Simulated:
+    def simulate(self, learner: str, delay: Delay, n_jobs: int | None, progress: Progress | None) -> Simulated:
         """Choose the best gamma of all on other seeds, and play the reported runs with it."""
-        terms = self.terms
-        asked: dict[str, Any] = {"delay": delay, "rounds": terms.rounds}
-        asked |= {"runs": terms.tuning_runs, "seed": terms.tuning_seed}
-        settings = [{"gamma": gamma} for gamma in GAMMAS[: terms.budget]]
-        tried = simulate_settings(learner, self.tuning_data, settings, **asked, n_checkpoints=1, **how)
-        return Simulated(tried, self.play(learner, delay, tried.best().parameters[0]["gamma"], **how))
+        settings = [{"gamma": gamma} for gamma in GAMMAS[: self.terms.budget]]
+        tried = tune(learner, self.tuning_data, settings, delay, self.terms, n_jobs, progress)
+        gamma = tried.best().parameters[0]["gamma"]
+        return Simulated(tried, self.play(learner, delay, gamma, n_jobs, progress))
 
-    def play(self, learner: str, delay: Delay, gamma: float, **how: Any) -> Result:
+    def play(self, learner: str, delay: Delay, gamma: float, n_jobs: int | None, progress: Progress | None) -> Result:
         """Play the reported runs with this gamma."""
-        terms, settings = self.terms, [{"gamma": gamma}]
-        asked: dict[str, Any] = {"delay": delay, "rounds": terms.rounds, "runs": terms.runs, "seed": terms.seed}
-        return simulate_settings(learner, self.data, settings, **asked, n_checkpoints=CHECKPOINTS, **how)
+        return simulate_settings(
+            learner,
+            self.data,
+            [{"gamma": gamma}],
+            delay=delay,
+            rounds=self.terms.rounds,
+            runs=self.terms.runs,
+            seed=self.terms.seed,
+            n_jobs=n_jobs,
+            progress=progress,
+            n_checkpoints=CHECKPOINTS,
+        )
 
 
 def synthetic_setup(classes: int | None, features: int | None, best: float, limit: int | None, terms: Terms) -> Setup:
     """Return made-up data, and others for the tuning; runs draw their own rows from them."""
     if classes is None:
         raise InvalidInput("how many classes are there? Give classes, or data that have them")
-    K, d = (
-        check_integer("classes", classes, at_least=2),
-        check_integer("features", FEATURES if features is None else features, 2),
-    )
+    K = check_integer("classes", classes, at_least=2)
+    d = check_integer("features", FEATURES if features is None else features, at_least=2)
     shorter = _shorter(terms, limit, affordable(K, d))
     n_rows = max(1, min(MOST_ROWS, shorter.rounds // 2))
-    data, others = (mixture(K, d, n_rows, best, seed) for seed in (terms.seed, terms.tuning_seed))
+    data = mixture(K, d, n_rows, best, terms.seed)
+    others = mixture(K, d, n_rows, best, terms.tuning_seed)
     return Setup(data, others, shorter)
 
 

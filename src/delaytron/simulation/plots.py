@@ -31,7 +31,7 @@ def plot_curves(results: Sequence[Result], path: str | Path) -> None:
     height = 3.0 * len(rows) + 0.8
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(len(rows), len(learners), sharex=True, sharey=True, squeeze=False)
-    lines: "dict[str, Artist]" = {}
+    lines: dict[str, Artist] = {}
     for result in results:
         panel = panels[rows.index(result.delay if varying else ""), learners.index(result.learner)]
         _draw_result(panel, result, varying, lines)

@@ -1,17 +1,38 @@
-"""The words that all bounds share: what each may be; and formulas that take numbers or arrays of them."""
+"""The arguments that all bounds share: what each may be; and formulas that take numbers or arrays of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypedDict
 
 import numpy as np
 
-from delaytron.checks import check_bool
+from delaytron.checks import check_bool, check_choice
 from delaytron.errors import InvalidInput
-from delaytron.records import Array
+from delaytron.records import Array, Ints
 
 Real = float | Array
 P = ParamSpec("P")
+
+
+class Arguments(TypedDict, total=False):
+    """What bounds are computed from; `ALLOWED` says what each is, and which numbers it may be."""
+
+    norm: Real
+    comparator_loss: Real
+    loss_bound: Real | None
+    radius: Real
+    eta: Real | None
+    budget: Real | None
+    gamma: Real
+    n_classes: Real
+    n_rounds: Real | Ints
+    delay_received: Real
+    total_delay: Real
+    missing: Real
+    outstanding: Real
+    max_outstanding: Real
+    greedy_mistakes: Real
+
 
 NOT_NEGATIVE = ("at least 0", lambda value: value >= 0)
 POSITIVE = ("above 0", lambda value: value > 0)
@@ -42,7 +63,7 @@ FLAGS = ("tight", "repaired", "hinge", "greedy_right")
 
 
 def formula(compute: Callable[P, Any]) -> Callable[P, Any]:
-    """Check what a formula is given, word by word; numbers give a float, arrays broadcast."""
+    """Check each argument that a formula is given; numbers give a float, arrays broadcast."""
 
     @wraps(compute)
     def checked(*args: P.args, **given: P.kwargs) -> Any:
@@ -57,6 +78,12 @@ def formula(compute: Callable[P, Any]) -> Callable[P, Any]:
         return float(found) if np.ndim(found) == 0 else found
 
     return checked
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise if no bound has an argument of such a name."""
+    for name in names:
+        check_choice("an argument of the bounds", name, ALLOWED)
 
 
 def check(name: str, value: Any) -> Array:
@@ -90,13 +117,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _check_together(given: dict[str, Any]) -> None:
+def _check_together(given: Mapping[str, Any]) -> None:
     shapes = {name: value.shape for name, value in given.items() if isinstance(value, np.ndarray) and value.ndim}
     try:
         np.broadcast_shapes(*shapes.values())
     except ValueError:
-        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise InvalidInput(f"arrays must have shapes that broadcast, got {told}") from None
+        given_shapes = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise InvalidInput(f"arrays must have shapes that broadcast, got {given_shapes}") from None
     for name in AMONG_ROUNDS:
         if name in given and "n_rounds" in given and np.any(given[name] > given["n_rounds"]):
             raise InvalidInput(f"{name} must be at most n_rounds, got {np.max(given[name]):.17g}")

@@ -1,18 +1,27 @@
-"""Comparators: fixed weights against which regret is measured."""
+"""Comparators: fixed weights against which regret is measured; any weights will do, better ones make bounds smaller."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from delaytron.datasets import Dataset
 from delaytron.errors import InvalidInput
+from delaytron.learners import PassiveAggressive
 from delaytron.records import Array
+from delaytron.rng import stream
+from delaytron.simulation.replay import replay
 
 MOST_CONSTRAINTS = 200_000  # of the linear program: beyond that the path is quicker and as good
 STRENGTHS = tuple(10.0**k for k in range(-4, 3))  # C of the path
 PASSES = 2000  # of the solver, at each C
 BLOCK = 65_536  # rows whose scores are in memory at a time
+PATH_ROWS = 4000  # to which a path is fitted: any weights are comparators, so a part will do
+LINEAR_PROGRAM = 4000  # constraints, and weights, that take a second
+NEAR_ZERO_LOSS = 1e-4  # a round: what a solver leaves of none
+SMALL = 1e-3  # makes all margins smaller than 1, so that hinge losses show them
+SOFTNESS = (0.1, 1.0)  # C, times the mean squared length of a row, of the learners that look for weights
 
 
 def hinge_losses(W: Array, data: Dataset) -> Array:
@@ -114,3 +123,63 @@ def _regularised(data: Dataset, C: float) -> Array:
 def best_comparator(candidates: Iterable[Array], value: Callable[[Array], float]) -> tuple[Array, float]:
     """Return the weights with the least value, such as loss(W) + bound(||W||): bounds hold for every W."""
     return min(((W, value(W)) for W in candidates), key=lambda pair: pair[1])
+
+
+def fitted_weights(data: Dataset) -> Iterator[tuple[str, Array]]:
+    """Iterate over weights that may compare well: the certificate, a path, and of small data the least hinge loss.
+
+    A vector added to all rows of W changes no loss; so each is moved to where its norm is the least. Weights that
+    separate the classes also come in the size at which the least margin is 1.
+    """
+    part = rows_of(data, slice(None, None, -(-data.n_rows // PATH_ROWS)))
+    found = {} if data.certificate is None else {"certificate": data.certificate}
+    found |= {f"path, C = {C:g}": W for C, W in _path(part)}
+    if max(data.n_rows * (data.n_classes - 1), data.n_classes * data.n_features) <= LINEAR_PROGRAM:
+        found["linear program"] = exact_comparator(data)
+    moved = {name: W - W.mean(axis=0) for name, W in found.items() if np.ptp(W, axis=0).any()}
+    return _with_scaled(moved, data)
+
+
+def _path(data: Dataset) -> Iterator[tuple[float, Array]]:
+    """Iterate over the regularisation path until there is no loss: beyond, nothing changes."""
+    if np.unique(data.y).size > 1:
+        for C in STRENGTHS:
+            W = comparator_path(data, (C,))[0]
+            yield C, W
+            if hinge_losses(W, data).mean() < NEAR_ZERO_LOSS:
+                return
+
+
+def _with_scaled(found: Mapping[str, Array], data: Dataset) -> Iterator[tuple[str, Array]]:
+    """Iterate over weights, and where they separate the classes, the same ones with a least margin of 1."""
+    for name, W in found.items():
+        yield name, W
+        least = (1 - hinge_losses(SMALL * W, data).max()) / SMALL
+        if least > 0:
+            yield f"{name}, scaled", W / least
+
+
+def rows_of(data: Dataset, some: slice) -> Dataset:
+    """Return some of the rows as a data set of their own."""
+    return replace(data, X=data.X[some], y=data.y[some])
+
+
+def learned_weights(data: Dataset, n_rounds: int, squared_length: float, seed: int) -> list[Array]:
+    """Return weights that do well on the data: the certificate, and those of learners that see all true labels.
+
+    Parameters
+    ----------
+    n_rounds : int
+        How many rows they learn from, drawn with replacement.
+    squared_length : float
+        The mean squared length of a row.
+    """
+    X: Any = data.X
+    rows = stream(seed, "comparators").integers(data.n_rows, size=n_rounds)
+    no_delay = np.ones(n_rounds, np.int64)
+    unused = np.zeros(n_rounds)
+    found = [] if data.certificate is None else [data.certificate]
+    for softness in SOFTNESS:
+        learner = PassiveAggressive(data.n_classes, data.n_features, variant="II", C=softness / squared_length, seed=0)
+        found.append(replay(learner, X[rows], data.y[rows], no_delay, unused).weights)
+    return found

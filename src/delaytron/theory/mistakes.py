@@ -32,7 +32,7 @@ def banditron_mistakes(
 
 @formula
 def perceptron_mistakes(*, norm: Real, radius: Real, comparator_loss: Real) -> Any:
-    r"""Mistakes of the Perceptron, which is told the true label without delay; for every sequence, not only on average.
+    r"""Mistakes of the Perceptron, which sees the true label at once; for every sequence, not only on average.
 
     .. math:: L + D + \sqrt{L D}, \qquad L = \sum_t \ell_H(W), \quad D = 2 R^2 \|W\|_F^2
 

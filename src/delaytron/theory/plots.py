@@ -1,4 +1,4 @@
-"""Pictures of studies: measured regret and bounds against rounds, on log-log axes."""
+"""Figures of studies: measured regret and bounds against rounds, on log-log axes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,13 +26,14 @@ NOTE = (
     "that suits all rounds leaves the bound loose for the first ones. Dotted: hinge regret, for which the paper states "
     "Theorem 1; for that it is false in general. Grey: one mistake a round. Black: mistakes, with any step."
 )
-WIDTH, HEIGHT = 9.6, 7.2  # inches of a study
+WIDTH = 9.6  # inches of a study
+HEIGHT = 7.2
 MARKS = 9  # on a line: enough to tell it from others on paper
 HEADROOM = 12  # times the highest line: there the names are
 
 
 def plot_studies(studies: Sequence["Study"], path: str | Path) -> None:
-    """Save a picture: for each study four panels, by learner and loss, every statement in a colour of its own."""
+    """Save a figure: for each study four panels, by learner and loss, every statement in a colour of its own."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     figure = Figure(figsize=(WIDTH, HEIGHT * len(studies)), layout="constrained")
@@ -58,11 +59,12 @@ def _is_curve(one: "Measured") -> bool:
 def _title(study: "Study") -> str:
     terms = study.trial.terms
     runs = f"{terms.runs} runs, gamma = {terms.gamma:g}"
-    return fill(f"{study.trial.data.name}, delay {terms.delay}, {runs}", 90)
+    return fill(f"{study.trial.data.name}, delay {study.delay}, {runs}", 90)
 
 
 def _draw_panel(panel: Any, study: "Study", found: Sequence["Measured"]) -> None:
-    rounds, notes = study.trial.rounds, []
+    rounds = study.trial.rounds
+    notes = []
     mistakes = bool(found) and found[0].statement.counts_mistakes
     for place, one in enumerate(found):
         colour = COLOURS[place % len(COLOURS)]
@@ -87,7 +89,8 @@ def _draw_bound(panel: Any, rounds: Ints, one: "Measured", colour: str, place: i
 def _draw_measured(panel: Any, rounds: Ints, one: "Measured", colour: str, width: float) -> str:
     """Draw the mean and its interval where it is above 0; say how often it is not."""
     means = [mean_of(column) for column in one.values.T]
-    mean, margin = np.array([m.value for m in means]), np.nan_to_num([m.margin for m in means])
+    mean = np.array([one.value for one in means])
+    margin = np.nan_to_num([one.margin for one in means])
     shown = mean > 0
     low = np.maximum(mean - margin, mean / 10)[shown]  # a log axis has no place for 0
     panel.fill_between(rounds[shown], low, (mean + margin)[shown], color=colour, alpha=0.2, linewidth=0)

@@ -96,7 +96,8 @@ def outstanding(delays: Any, *, timing: str = "before") -> Ints:
     if before:
         counts -= 1
     else:
-        counts[1:], counts[0] = counts[:-1], 0
+        counts[1:] = counts[:-1]
+        counts[0] = 0
     return counts
 
 

@@ -1,17 +1,23 @@
 """All bounds side by side: what each is about, for what it holds, and what it comes to."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from delaytron.errors import InvalidInput
 from delaytron.theory import bounds, mistakes, repaired, steps
-from delaytron.theory.arguments import Real
+from delaytron.theory.arguments import Arguments, Real, check_names
 
-PAPER, REPAIRED, OTHERS = "published", "repaired", "of others"
-GATED, HINGE, GREEDY, PLAYED = "gated hinge", "hinge", "greedy mistakes", "played mistakes"
+PAPER = "published"
+REPAIRED = "repaired"
+OTHERS = "of others"
+GATED = "gated hinge"
+HINGE = "hinge"
+GREEDY = "greedy mistakes"
+PLAYED = "played mistakes"
 LOST = "all rounds, given L"  # which is above the loss of the learner's own weights in every unanswered round
 
 
@@ -47,31 +53,32 @@ class Statement(NamedTuple):
         """Whether it bounds mistakes, the loss of W included, and not regret."""
         return self.loss in (GREEDY, PLAYED)
 
-    def takes(self, word: str) -> bool:
-        """Whether its formula knows this word."""
-        return word in signature(self.bound).parameters
+    def takes(self, argument: str) -> bool:
+        """Whether its formula has this argument."""
+        return argument in signature(self.bound).parameters
 
-    def applies(self, arguments: Mapping[str, Any]) -> bool:
+    def applies(self, arguments: Arguments) -> bool:
         """Whether it is about this rate, and L is known where it is needed."""
+        check_names(arguments)
         lacks_bound = self.takes("loss_bound") and arguments.get("loss_bound") is None
         return not lacks_bound and bool(np.all(np.less_equal(arguments["gamma"], self.most_gamma)))
 
-    def eta(self, arguments: Mapping[str, Any]) -> float | None:
+    def eta(self, arguments: Arguments) -> float | None:
         """Return the step that the learner takes: the one given if the formula takes one, else the best."""
         if self.step is None:
             return None
         given = self.own(arguments).get("eta") if self.takes("eta") else None
         return float(_call(self.step, arguments) if given is None else given)
 
-    def own(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the words with a step only if that is its own: one that is given is that of Delaytron."""
+    def own(self, arguments: Arguments) -> Arguments:
+        """Return the arguments with a step only if that is its own: one that is given is that of Delaytron."""
         return arguments if self.learner == "delaytron" else {**arguments, "eta": None}
 
-    def value(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the bound for these words, numbers or arrays of them; `eta` None means the best step."""
+    def value(self, arguments: Arguments) -> Any:
+        """Return the bound for these arguments, numbers or arrays of them; `eta` None means the best step."""
         return _call(self.bound, arguments)
 
-    def total(self, arguments: Mapping[str, Any]) -> Any:
+    def total(self, arguments: Arguments) -> Any:
         """Return what the learner's own loss, or its mistakes, are at most: with the loss of W."""
         return self.value(arguments) + (0.0 if self.counts_mistakes else arguments["comparator_loss"])
 
@@ -81,7 +88,7 @@ class BoundRow(NamedTuple):
 
     Parameters
     ----------
-    idle : bool
+    vacuous : bool
         Whether it promises no more than weights of 0 give, which lose 1 in every round.
     """
 
@@ -91,8 +98,13 @@ class BoundRow(NamedTuple):
     vacuous: bool
 
 
-def _call(formula: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def _call(formula: Callable[..., Any], arguments: Arguments) -> Any:
+    """Call a formula with those arguments that it has; what is no argument of any bound is misspelt."""
+    check_names(arguments)
     known = signature(formula).parameters
+    lacking = [name for name, one in known.items() if one.default is one.empty and name not in arguments]
+    if lacking:
+        raise InvalidInput(f"the bound also needs {', '.join(lacking)}; got {', '.join(arguments)}")
     return formula(**{name: value for name, value in arguments.items() if name in known})
 
 
@@ -107,17 +119,25 @@ def played_r2(
     comparator_loss: Real,
 ) -> Any:
     """Corollary R2 for the labels played: its greedy mistakes, and what exploration costs."""
-    shared: dict[str, Any] = {"n_classes": n_classes, "gamma": gamma, "n_rounds": n_rounds}
-    weights: dict[str, Any] = {"norm": norm, "radius": radius, "comparator_loss": comparator_loss}
-    greedy = repaired.corollary_r2(**shared, **weights, outstanding=outstanding)
-    return mistakes.played_mistakes(**shared, greedy_mistakes=greedy)
+    greedy = repaired.corollary_r2(
+        norm=norm,
+        n_classes=n_classes,
+        gamma=gamma,
+        radius=radius,
+        n_rounds=n_rounds,
+        outstanding=outstanding,
+        comparator_loss=comparator_loss,
+    )
+    return mistakes.played_mistakes(greedy_mistakes=greedy, n_classes=n_classes, gamma=gamma, n_rounds=n_rounds)
 
 
 _paper = partial(Statement, source=PAPER, learner="delaytron", loss=GATED)
 _ours = partial(Statement, source=REPAIRED, learner="delaytron", loss=GATED, valid_for="all rounds")
 _best_1 = partial(steps.case_1_eta, tight=True)
 _case_1 = partial(_paper, valid_for="no delay", no_delay=True)
-_one, _three, _hinge = steps.theorem_2_eta, steps.theorem_3_eta, steps.theorem_r4_eta
+_one = steps.theorem_2_eta
+_three = steps.theorem_3_eta
+_hinge = steps.theorem_r4_eta
 
 STATEMENTS: tuple[Statement, ...] = (
     _case_1("Case 1", bound=bounds.case_1, step=steps.case_1_eta),
@@ -165,14 +185,14 @@ STATEMENTS: tuple[Statement, ...] = (
         OTHERS,
         "perceptron",
         GREEDY,
-        "no delay, told the true label",
+        "no delay, true label revealed",
         mistakes.perceptron_mistakes,
         no_delay=True,
     ),
 )
 
 
-def table(arguments: Mapping[str, Any]) -> list[BoundRow]:
+def table(arguments: Arguments) -> list[BoundRow]:
     """Return all bounds for the numbers of one problem, by the names that all bounds share.
 
     Examples
@@ -187,7 +207,7 @@ def table(arguments: Mapping[str, Any]) -> list[BoundRow]:
     return [row_of(statement, arguments) for statement in STATEMENTS]
 
 
-def row_of(statement: Statement, arguments: Mapping[str, Any]) -> BoundRow:
+def row_of(statement: Statement, arguments: Arguments) -> BoundRow:
     """Return one statement for the numbers of one problem."""
     if not statement.applies(arguments):
         return BoundRow(statement, None, None, False)

@@ -4,24 +4,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from delaytron.datasets import Dataset
+from delaytron.formats import versions
 from delaytron.records import Array
 from delaytron.simulation.batches import Progress
 from delaytron.simulation.results import Mean, Result, mean_of
 from delaytron.simulation.simulate import simulate_settings
+from delaytron.theory.arguments import Arguments
+from delaytron.theory.documents import ComparatorLine, DelaySums, MeasuredLine, StudyDocument
 from delaytron.theory.regrets import regret
 from delaytron.theory.statements import GATED, GREEDY, HINGE, PAPER, PLAYED, Statement
 from delaytron.theory.trials import Comparator, Trial, TrialTerms, prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-PLAYING = ("delay", "rounds", "runs", "seed", "sampling")  # words of `simulate`
-DELAY_ARGUMENTS = ("missing", "delay_received", "total_delay", "outstanding", "max_outstanding")
 
 
 class Measured(NamedTuple):
@@ -91,7 +91,7 @@ class Study:
         played, wrong = np.moveaxis(result.mistakes.astype(np.float64), 2, 0)
         loss = (wrong - lost.mistakes).mean(axis=0)  # of the comparator
         eta = result.parameters[0]["eta"] if statement.step else None
-        arguments = {**self.trial.given, "norm": comparator.norm, "comparator_loss": loss, "eta": eta}
+        arguments: Arguments = {**self.trial.given, "norm": comparator.norm, "comparator_loss": loss, "eta": eta}
         bound = np.array(np.broadcast_to(statement.value(arguments), loss.shape))
         if statement.step and not statement.takes("eta"):
             bound[:-1] = np.nan  # about the best step for each round, and these runs have that of the last
@@ -99,22 +99,31 @@ class Study:
         stated = lost.hinge if statement.source == PAPER else None
         return Measured(statement, comparator, loss, eta, bound, values, stated)
 
-    def document(self) -> dict[str, Any]:
+    @property
+    def delay(self) -> str:
+        """The delays, as results name them."""
+        return next(iter(self.results.values()))[0].delay
+
+    def document(self) -> StudyDocument:
         """Return all numbers as plain values."""
-        trial, terms = self.trial, self.trial.terms
-        arguments = {
-            name: value for name, value in trial.arguments(trial.comparators[0]).items() if name in DELAY_ARGUMENTS
-        }
-        shared = {name: getattr(terms, name) for name in ("gamma", "rounds", "runs", "seed", "sampling", "loss_bound")}
-        sizes = {"rows": trial.data.n_rows, "classes": trial.data.n_classes, "radius": trial.given["radius"]}
+        data = self.trial.data
+        terms = self.trial.terms
         return {
-            "dataset": trial.data.name,
-            **sizes,
-            "delay": str(terms.delay),
-            **shared,
-            **{name: float(value) for name, value in arguments.items()},
-            "comparators": [{"name": c.name, "norm": c.norm, "loss_per_round": c.loss} for c in trial.comparators],
-            "bounds": [_row(one, terms.rounds) for one in self.measured],
+            "dataset": data.name,
+            "rows": data.n_rows,
+            "classes": data.n_classes,
+            "radius": float(self.trial.given["radius"]),
+            "delay": self.delay,
+            "gamma": terms.gamma,
+            "rounds": terms.rounds,
+            "runs": terms.runs,
+            "seed": terms.seed,
+            "sampling": terms.sampling,
+            "loss_bound": terms.loss_bound,
+            **_delay_sums(self.trial),
+            "comparators": [_comparator_line(one) for one in self.trial.comparators],
+            "bounds": [_measured_line(one, terms.rounds) for one in self.measured],
+            "versions": versions(),
         }
 
     def to_table(self) -> "pa.Table":
@@ -123,17 +132,21 @@ class Study:
 
         return pa.Table.from_pylist([row for one in self.measured for row in self._lines(one)])
 
-    def _lines(self, one: Measured) -> list[dict[str, Any]]:
-        shared = {"dataset": self.trial.data.name, "delay": str(self.trial.terms.delay)}
-        named = {
-            **shared,
-            "statement": one.statement.name,
-            "learner": one.statement.learner,
-            "loss": one.statement.loss,
-        }
+    def _lines(self, one: Measured) -> list[dict[str, str | int | float | None]]:
+        means = [mean_of(values) for values in one.values.T]
         return [
-            {**named, "round": t, "bound": float(one.bound[i]), **_mean("measured", mean_of(one.values[:, i]))}
-            for i, t in enumerate(self.trial.rounds.tolist())
+            {
+                "dataset": self.trial.data.name,
+                "delay": self.delay,
+                "statement": one.statement.name,
+                "learner": one.statement.learner,
+                "loss": one.statement.loss,
+                "round": t,
+                "bound": float(bound),
+                "measured": mean.value,
+                "measured_margin": mean.known_margin,
+            }
+            for t, bound, mean in zip(self.trial.rounds.tolist(), one.bound, means, strict=True)
         ]
 
     def plot(self, path: str | Path) -> None:
@@ -143,14 +156,35 @@ class Study:
         plot_studies([self], path)
 
 
-def _row(one: Measured, n_rounds: int) -> dict[str, Any]:
-    arguments = one.statement._asdict()
+def _delay_sums(trial: Trial) -> DelaySums:
+    arguments = trial.arguments(trial.comparators[0])
     return {
-        **{name: arguments[name] for name in ("name", "source", "learner", "loss", "valid_for")},
+        "missing": float(arguments["missing"]),
+        "delay_received": float(arguments["delay_received"]),
+        "total_delay": float(arguments["total_delay"]),
+        "outstanding": float(arguments["outstanding"]),
+        "max_outstanding": float(arguments["max_outstanding"]),
+    }
+
+
+def _comparator_line(one: Comparator) -> ComparatorLine:
+    return {"comparator": one.name, "norm": one.norm, "loss_per_round": one.loss}
+
+
+def _measured_line(one: Measured, n_rounds: int) -> MeasuredLine:
+    stated = one.stated_at_end
+    return {
+        "statement": one.statement.name,
+        "source": one.statement.source,
+        "learner": one.statement.learner,
+        "loss": one.statement.loss,
+        "valid_for": one.statement.valid_for,
         "bound": float(one.bound[-1]),
         "vacuous": one.vacuous(n_rounds),
-        **_mean("measured", one.at_end),
-        **_mean("hinge", one.stated_at_end),
+        "measured": one.at_end.value,
+        "measured_margin": one.at_end.known_margin,
+        "hinge": None if stated is None else stated.value,
+        "hinge_margin": None if stated is None else stated.known_margin,
         "comparator": one.comparator.name,
         "norm": one.comparator.norm,
         "comparator_loss": float(one.comparator_loss[-1]),
@@ -158,14 +192,10 @@ def _row(one: Measured, n_rounds: int) -> dict[str, Any]:
     }
 
 
-def _mean(name: str, mean: Mean | None) -> dict[str, float | None]:
-    if mean is None:
-        return {name: None, f"{name}_margin": None}
-    return {name: mean.value, f"{name}_margin": mean.known_margin}
-
-
-def study(data: Dataset, terms: TrialTerms | None = None, **how: Any) -> Study:
-    """Measure the regret of the learners that the bounds are about; `how` are options of `play`.
+def study(
+    data: Dataset, terms: TrialTerms | None = None, progress: Progress | None = None, n_jobs: int | None = None
+) -> Study:
+    """Measure the regret of the learners that the bounds are about; see `play`.
 
     Examples
     --------
@@ -175,12 +205,26 @@ def study(data: Dataset, terms: TrialTerms | None = None, **how: Any) -> Study:
     >>> bool(one.at_end.value < one.bound[-1])
     True
     """
-    return play(prepare(data, terms or TrialTerms()), **how)
+    return play(prepare(data, terms or TrialTerms()), progress, n_jobs)
 
 
 def play(trial: Trial, progress: Progress | None = None, n_jobs: int | None = None) -> Study:
     """Play what is planned."""
-    how: dict[str, Any] = {name: getattr(trial.terms, name) for name in PLAYING}
-    how |= {"progress": progress, "n_jobs": n_jobs, "regret": True}
-    found = {name: simulate_settings(name, trial.data, many, **how) for name, many in trial.settings.items()}
-    return Study(trial, {name: [part for _, part in result.groups()] for name, result in found.items()})
+    terms = trial.terms
+    results = {}
+    for name, settings in trial.settings.items():
+        result = simulate_settings(
+            name,
+            trial.data,
+            settings,
+            delay=terms.delay,
+            rounds=terms.rounds,
+            runs=terms.runs,
+            seed=terms.seed,
+            sampling=terms.sampling,
+            n_jobs=n_jobs,
+            progress=progress,
+            regret=True,
+        )
+        results[name] = [part for _, part in result.groups()]
+    return Study(trial, results)
