@@ -60,6 +60,8 @@ def _numbers(X: Any) -> NDArray[Any]:
         raise InvalidInput("X must be 2-D, got rows of different lengths") from None
     if given.dtype.kind in "biuf":
         return given
+    if given.dtype.kind in "mM":  # NumPy would make plain integers of nanoseconds
+        raise InvalidInput(f"X must hold numbers only, got {given.dtype}: turn times into numbers, such as hours")
     objects = np.asarray(X, dtype=object)
     for place, value in np.ndenumerate(objects):
         if not isinstance(value, numbers.Real | np.bool_):
@@ -214,7 +216,8 @@ def _dense_row(x: Any, n_features: int) -> Array:
             given = _numbers(x)
         values = np.array(given, dtype=np.float64)
     except (InvalidInput, TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"x must be {n_features} numbers, got {x!r}") from None
+        shown = " ".join(repr(x).split())  # those of pandas have several lines
+        raise InvalidInput(f"x must be {n_features} numbers, got {shown[:100]}") from None
     if values.shape != (n_features,):
         raise InvalidInput(f"x must be 1-D with {n_features} numbers, got shape {values.shape}")
     position = _first_not_finite(values)

@@ -241,7 +241,7 @@ class TestBuild:
         ("show digit", "got 'digit'; did you mean digits?"),
         ("show digits --part test", "data set digits takes no options; got 'part'"),
         ("show fashion_mnist --input raw", "input must be one of cnn, pixels; got 'raw'"),
-        ("show digits --plot digits.gif", "a picture must end in .png, .pdf, .svg; got 'digits.gif'"),
+        ("show digits --plot digits.gif", "a figure must end in .png, .pdf, .svg; got 'digits.gif'"),
         ("show digits --plot no/such/folder.png", "there is no folder 'no/such'"),
         ("show", "Missing argument 'NAME_OR_FILE'; see delaytron --help"),
         ("build digits", "data set to build must be one of cifar10, fashion_mnist; got 'digits'"),

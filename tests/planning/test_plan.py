@@ -122,7 +122,7 @@ class TestBounds:
     def test_weights_that_are_too_good_for_the_data_are_told(self):
         found = plan(**SMALL | {"rounds": 30_000, "limit": 4000}, classes=3, best=0.3, norm=0.2)
         assert all(forecast.contradicts for forecast in found.forecasts)
-        assert plan_document(found)["forecasts"][0]["bound"]["with_this_gamma"]["worse_than_bound"] is True
+        assert plan_document(found)["forecasts"][0]["best_bound"]["with_this_gamma"]["worse_than_bound"] is True
         assert "The simulation is worse than the bound" in summary(found)[-1]
 
 
@@ -278,11 +278,11 @@ class TestOutput:
     def test_whatever_has_numbers_in_a_forecast_has_a_kind(self):
         found = plan(**SMALL | {"rounds": 40_000, "limit": 500}, classes=3, norm=1)
         forecast = plan_document(found)["forecasts"][0]
-        kinds = {"waiting": EXACT, "bound": BOUND}
+        kinds = {"waiting": EXACT, "best_bound": BOUND}
         assert {name: forecast[name]["kind"] for name in kinds} == kinds
-        assert forecast["bound"]["gamma"] == found.forecasts[0].bound.gamma
-        assert forecast["bound"]["exploring"]["kind"] == EXACT
-        assert forecast["bound"]["with_this_gamma"]["kind"] == SIMULATION
+        assert forecast["best_bound"]["gamma"] == found.forecasts[0].bound.gamma
+        assert forecast["best_bound"]["exploring"]["kind"] == EXACT
+        assert forecast["best_bound"]["with_this_gamma"]["kind"] == SIMULATION
         assert [one["kind"] for one in forecast["simulations"]] == [SIMULATION] * 2
         assert [one["exploring"]["kind"] for one in forecast["simulations"]] == [EXACT] * 2
 

@@ -1,6 +1,7 @@
 """The bounds as functions: reference values, least values, order among each other, arrays, wrong input."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from delaytron import theory
 from delaytron.errors import InvalidInput
+from delaytron.theory.arguments import ALLOWED, Arguments
 
 WORKED = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8}
 RECEIVED, TOTAL, MISSING = {"delay_received": 10}, {"total_delay": 15}, {"missing": 2}
@@ -233,3 +235,38 @@ def test_words_that_a_bound_does_not_know_are_refused():
         theory.theorem_r1(**WORKED, outstanding=5, gama=0.1)
     with pytest.raises(InvalidInput, match="tight must be True or False, got 'yes'"):
         theory.case_1(**WORKED, tight="yes")
+
+
+PROBLEM = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 1, "comparator_loss": 1, "eta": None}
+
+
+class TestTable:
+    def arguments(self, **changes):
+        return theory.measure([1, 3, 1, 2])._asdict() | PROBLEM | changes
+
+    def test_arguments_that_a_bound_does_not_have_are_left_to_others(self):
+        rows = {row.statement.name: row.bound for row in theory.table(self.arguments())}
+        assert rows["Perceptron"] == theory.perceptron_mistakes(norm=2, radius=1, comparator_loss=1)
+
+    @pytest.mark.parametrize(
+        ("name", "meant"),
+        [("loss_bond", "loss_bound"), ("outstandin", "outstanding"), ("Eta", "eta"), ("budgets", "budget")],
+    )
+    def test_a_misspelt_argument_raises(self, name, meant):
+        arguments = self.arguments(**{name: 1.0})
+        message = f"an argument of the bounds must be one of .*; got '{name}'; did you mean {meant}?"
+        with pytest.raises(InvalidInput, match=re.escape(message).replace(r"\.\*", ".*")):
+            theory.table(arguments)
+        for statement in theory.STATEMENTS:
+            for use in (statement.value, statement.total, statement.applies):
+                with pytest.raises(InvalidInput, match=name):
+                    use(arguments)
+
+    def test_a_missing_argument_is_named(self):
+        arguments = self.arguments()
+        del arguments["outstanding"]
+        with pytest.raises(InvalidInput, match="the bound also needs outstanding; got n_rounds, "):
+            theory.table(arguments)
+
+    def test_the_types_name_the_arguments_that_are_checked(self):
+        assert list(Arguments.__annotations__.keys()) == list(ALLOWED)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHORT = {GATED: "gated", HINGE: "hinge", GREEDY: "greedy", PLAYED: "played"}
+CSV_COLUMNS = {"statement": "name", "origin": "source"}  # as they were before JSON had other keys
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LOSSES = (
     "gated, hinge: regret, the loss of the learner less that of W; gated is the hinge where the greedy label is wrong, "
@@ -108,7 +109,7 @@ class Promises:
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         rows = pa.Table.from_pylist(self.document["bounds"])
-        return rows.rename_columns(["name" if name == "statement" else name for name in rows.column_names])
+        return rows.rename_columns([CSV_COLUMNS.get(name, name) for name in rows.column_names])
 
     def plot(self, path: str | Path) -> None:
         """Raise: nothing was measured."""
@@ -147,7 +148,7 @@ class Studies:
 def _bound_line(row: BoundRow) -> BoundLine:
     return {
         "statement": row.statement.name,
-        "source": row.statement.source,
+        "origin": row.statement.source,
         "learner": row.statement.learner,
         "loss": row.statement.loss,
         "valid_for": row.statement.valid_for,

@@ -153,7 +153,7 @@ class BoundsDocument(TypedDict):
     radius: float
     norm: float
     comparator_loss: float
-    eta: float | None
+    eta: Number | None
     loss_bound: float | None
     delay: str
     seed: int

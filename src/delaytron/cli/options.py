@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from delaytron import datasets, delays
-from delaytron.checks import check_choice, check_integer
+from delaytron.checks import check_choice
 from delaytron.comparison.tuning import load_for_tuning
 from delaytron.datasets.files import FORMATS
 from delaytron.errors import InvalidInput
+from delaytron.simulation.batches import check_threads
 
 DATA_HELP = f"A name from `delaytron datasets`, or a file: {', '.join(FORMATS)}."
 DELAY_HELP = f"{delays.ALLOWED}. Repeatable; 1,100,1000 tries all three."
@@ -51,7 +52,7 @@ OnExpiry = Annotated[str, typer.Option(help="What no answer in time means: drop 
 
 def check_workers(workers: int | None) -> int | None:
     """Raise if there cannot be so many workers."""
-    return None if workers is None else check_integer("workers", workers, at_least=1)
+    return None if workers is None else check_threads("workers", workers)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """`delaytron run`: learners with parameters that the user gives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from math import prod
@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from delaytron import datasets, delays
-from delaytron.checks import check_choice
+from delaytron.checks import check_choice, check_integer
 from delaytron.cli import options, tables
 from delaytron.cli.outputs import LONG, busy, log, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
 from delaytron.learners.options import own_parameters
 from delaytron.simulation.batches import Progress
-from delaytron.simulation.simulate import learner_class, simulate
+from delaytron.simulation.simulate import check_rounds, check_runs, learner_class, simulate
 
 EXAMPLES = """
 Examples
@@ -33,6 +33,8 @@ delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
 """
 
 GAMMA = 0.01  # where none is given
+ROUNDS = 100_000
+SAMPLING = ("replacement", "epochs")
 
 Data = datasets.Dataset | datasets.FileStream
 Grid = dict[str, list[Any]]  # parameters of a learner, each with all the values to try
@@ -91,11 +93,15 @@ def run(
     asked = options.read_assignments([*(f"gamma={text}" for text in gamma), *settings])
     feedback = _feedback(noise, expire_after, on_expiry)
     jobs = _plan(learners, options.split_delays(delay), asked, feedback)
+    terms = _Terms(rounds, runs, seed, sampling)
     files = targets(plot, csv, output, "results", "curves")
     n_jobs = options.check_workers(workers)
     how_to_load = options.DataOptions(label, categorical, format, scale, bias, samples, input, part)
     dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data)
-    terms = _Terms(_usual_rounds(dataset) if rounds is None else rounds, runs, seed, sampling)
+    for job in jobs:
+        job.check(dataset)
+    for line in _notes(jobs, asked):
+        typer.echo(f"delaytron: note: {line}", err=True)
     report = _play(jobs, dataset, terms, n_jobs)
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
@@ -113,10 +119,22 @@ def _open_stream(path: str, how_to_load: options.DataOptions) -> datasets.FileSt
 class _Terms:
     """What all simulations of a command share."""
 
-    rounds: int
+    rounds: int | None
     runs: int
     seed: int
     sampling: str
+
+    def __post_init__(self) -> None:
+        check_rounds(1 if self.rounds is None else self.rounds)
+        check_runs("runs", self.runs)
+        check_integer("seed", self.seed, at_least=0)
+        check_choice("sampling", self.sampling, SAMPLING)
+
+    def rounds_on(self, data: Data) -> int:
+        """Return the rounds of a run: by default 100000, or all rows of a stream."""
+        if self.rounds is None:
+            return data.n_rows if isinstance(data, datasets.FileStream) else ROUNDS
+        return self.rounds
 
 
 @dataclass(frozen=True)
@@ -148,7 +166,7 @@ class _Job:
             self.learner,
             data,
             delay=self.delay,
-            rounds=terms.rounds,
+            rounds=terms.rounds_on(data),
             runs=terms.runs,
             seed=terms.seed,
             sampling=terms.sampling,
@@ -172,7 +190,7 @@ def _feedback(noise: str | None, expire_after: list[int], on_expiry: str) -> Gri
 
 
 def _plan(names: Sequence[str], delay_texts: Sequence[str], asked: Grid, feedback: Grid) -> list[_Job]:
-    """Return what is to be played; say of every parameter given which learners do not take it."""
+    """Return what is to be played; raise if a parameter was given that no learner takes."""
     takes = {name: list(own_parameters(learner_class(name))) for name in names}
     for parameter in asked:
         _check_taken(parameter, takes)
@@ -185,26 +203,24 @@ def _plan(names: Sequence[str], delay_texts: Sequence[str], asked: Grid, feedbac
 
 
 def _check_taken(parameter: str, takes: Mapping[str, Sequence[str]]) -> None:
-    """Raise if no learner takes a parameter, and note which do not where some do."""
+    """Raise if no learner takes a parameter."""
     known = dict.fromkeys(chain(*takes.values()))
     names = ", ".join(takes)
     if not known:
         raise InvalidInput(f"no parameter can be set of {names}; got {parameter!r}: leave it out")
     check_choice(f"a parameter of {names}", parameter, known)
-    others = [name for name, own in takes.items() if parameter not in own]
-    if others:
-        verb = "does" if len(others) == 1 else "do"
-        typer.echo(f"delaytron: note: {', '.join(others)} {verb} not take {parameter}", err=True)
 
 
-def _usual_rounds(data: Data) -> int:
-    return data.n_rows if isinstance(data, datasets.FileStream) else 100_000
+def _notes(jobs: Sequence[_Job], asked: Iterable[str]) -> Iterator[str]:
+    """Iterate over what is to be said of parameters that were given and that some learners do not take."""
+    for parameter in asked:
+        others = dict.fromkeys(job.learner for job in jobs if parameter not in job.grid)
+        if others:
+            yield f"{', '.join(others)} {'does' if len(others) == 1 else 'do'} not take {parameter}"
 
 
 def _play(jobs: Sequence[_Job], data: Data, terms: _Terms, n_jobs: int | None) -> tables.RunReport:
-    for job in jobs:
-        job.check(data)
-    n_rounds = terms.rounds * terms.runs * sum(job.n_settings for job in jobs)
+    n_rounds = terms.rounds_on(data) * terms.runs * sum(job.n_settings for job in jobs)
     played = []
     with progress_bar(n_rounds, tenths=len(jobs) == 1) as advance:
         for job in jobs:

@@ -207,7 +207,7 @@ def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: Setti
     grid = [dict(zip(cls.grid, values, strict=True)) | feedback for values in product(*cls.grid.values())]
     order = stream(terms.seed, "tuning").permutation(len(grid)).tolist()
     problems: dict[int, str] = {}
-    chosen = sorted(islice(_distinct(cls, data, grid, order, problems), terms.budget))
+    chosen = sorted(islice(_distinct(cls, data, grid, order, problems), min(terms.budget, len(grid))))
     return [grid[place] for place in chosen], "" if chosen else problems[min(problems)]
 
 

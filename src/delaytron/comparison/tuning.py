@@ -10,7 +10,7 @@ from delaytron.delays import Delay
 from delaytron.learners import Learner
 from delaytron.simulation.batches import Progress
 from delaytron.simulation.results import Result, Setting
-from delaytron.simulation.simulate import simulate_settings
+from delaytron.simulation.simulate import check_rounds, check_runs, simulate_settings
 
 TUNING_SEED_OFFSET = 1_000_003  # between the seed of the reported runs and that of the tuning
 
@@ -26,8 +26,10 @@ class Terms:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "runs", "tuning_runs", "budget"):
-            check_integer(name, getattr(self, name), at_least=1)
+        check_rounds(self.rounds)
+        check_runs("runs", self.runs)
+        check_runs("tuning_runs", self.tuning_runs)
+        check_integer("budget", self.budget, at_least=1)
         check_integer("seed", self.seed, at_least=0)
 
     @property

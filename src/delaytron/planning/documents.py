@@ -34,8 +34,8 @@ class Waiting(TypedDict):
     """Earlier rounds that wait for their answers when a round predicts: the sum over all rounds, and the most."""
 
     kind: Exact
-    outstanding: int
-    max_outstanding: int
+    outstanding: float
+    max_outstanding: float
 
 
 class PlayedBound(Errors):
@@ -88,7 +88,7 @@ class ForecastDocument(TypedDict):
 
     delay_factor: int
     waiting: Waiting
-    bound: BoundForecast | None
+    best_bound: BoundForecast | None
     simulations: list[SimulationForecast]
 
 
@@ -158,7 +158,7 @@ def _forecast(plan: Plan, forecast: Forecast, factor: int) -> ForecastDocument:
     return {
         "delay_factor": factor,
         "waiting": {"kind": EXACT, "outstanding": forecast.waited, "max_outstanding": forecast.most},
-        "bound": None if forecast.bound is None else _bound(plan, forecast, forecast.bound),
+        "best_bound": None if forecast.bound is None else _bound(plan, forecast, forecast.bound),
         "simulations": [_simulation(plan, one) for one in forecast.learners],
     }
 

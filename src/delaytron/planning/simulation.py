@@ -23,6 +23,7 @@ FEWEST_ROUNDS = 5_000  # the same, however long the rows are
 WORK = MOST_ROUNDS * 10 * 64  # rounds x classes x numbers in a row that cost no more than some seconds
 MOST_ROWS = 20_000  # of made-up data; runs draw their own rounds from them
 MOST_CLASSES = 1_000  # the same
+MOST_FEATURES = 10_000  # the same
 WIDEST = 100.0  # of a cloud
 FEATURES = 32  # of made-up data: numbers in a row
 BEST = 0.02  # of made-up data: error of the best linear rule
@@ -43,6 +44,8 @@ def mixture(n_classes: int, n_features: int, n_rows: int, best: float, seed: int
     """
     if n_classes > MOST_CLASSES:
         raise InvalidInput(f"made-up data have at most {MOST_CLASSES} classes, got {n_classes}: give data")
+    if n_features > MOST_FEATURES:
+        raise InvalidInput(f"made-up data have at most {MOST_FEATURES} features, got {n_features}: give data")
     rng = stream(seed, "mixture")
     centres = _of_norm_1(rng.standard_normal((n_classes, n_features)))
     y = rng.integers(n_classes, size=n_rows)

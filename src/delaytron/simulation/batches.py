@@ -9,6 +9,7 @@ import numpy as np
 
 from delaytron.checks import check_integer
 from delaytron.datasets import Dataset, FileStream
+from delaytron.errors import InvalidInput
 from delaytron.learners import Learner
 from delaytron.learners.feedback import FeedbackModel
 from delaytron.learners.scoring import new_scratch
@@ -27,6 +28,7 @@ from delaytron.simulation.windows import Window, windows
 MEMORY = 56 * 2**20  # bytes that the runs being played may take, all threads together
 MEMORY_OF_STREAM = 192 * 2**20  # the same where every batch reads the file again
 BATCH_RUNS = 32
+MOST_THREADS = 1024
 CACHE_BYTES = 4 * 2**20
 AHEAD = 4  # rounds: far enough for the memory to answer, near enough to be cached still
 
@@ -59,7 +61,7 @@ def play_all(plan: BatchPlan, learners: list[Learner], jobs: list[Job], n_jobs: 
     """Play all jobs; return the mistakes and the losses of each in the order of the jobs."""
     from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
 
-    threads = cpu_count() if n_jobs in (None, -1) else check_integer("n_jobs", n_jobs, at_least=1)
+    threads = cpu_count() if n_jobs in (None, -1) else check_threads("n_jobs", n_jobs)
     if isinstance(plan.data, FileStream):
         threads = 1  # reading takes longer than playing, so as many runs as possible share it
     batches = [batch for group in _groups(learners, jobs) for batch in _batches(plan, learners, group, threads)]
@@ -68,6 +70,13 @@ def play_all(plan: BatchPlan, learners: list[Learner], jobs: list[Job], n_jobs: 
     order = [place[job] for job in jobs]
     mistakes, losses = (np.concatenate(parts)[order] for parts in zip(*played, strict=True))
     return mistakes, losses
+
+
+def check_threads(name: str, threads: Any) -> int:
+    """Return a number of threads, or raise."""
+    if check_integer(name, threads, at_least=1) > MOST_THREADS:
+        raise InvalidInput(f"{name} must be at most {MOST_THREADS}, got {threads}")
+    return int(threads)
 
 
 def _groups(learners: list[Learner], jobs: list[Job]) -> list[list[Job]]:

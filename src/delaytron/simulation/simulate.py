@@ -16,6 +16,9 @@ from delaytron.simulation.batches import BatchPlan, Progress, play_all
 from delaytron.simulation.results import Result, Setting
 from delaytron.simulation.scenarios import CHECKPOINTS, SimulationConfig, checkpoints, make_scenarios
 
+MOST_ROUNDS = 2**32 - 2  # of a run: rounds are counted in 32 bits
+MOST_RUNS = 1_000_000  # of a setting: the results of each take a kilobyte
+
 
 def simulate(
     learner: str | type[Learner] | Learner,
@@ -112,7 +115,7 @@ def simulate_settings(
             f"regret is measured where scores are linear in the row; those of {learners[0].name} are not"
         )
     plan = BatchPlan(dataset, config, progress, scenarios)
-    jobs = [(run, entry) for run in range(check_integer("runs", runs, at_least=1)) for entry in range(len(settings))]
+    jobs = [(run, entry) for run in range(check_runs("runs", runs)) for entry in range(len(settings))]
     mistakes, noted = play_all(plan, learners, jobs, n_jobs)
     order = sorted(range(len(jobs)), key=lambda j: (jobs[j][1], jobs[j][0]))
     return Result(
@@ -130,10 +133,24 @@ def simulate_settings(
 
 
 def _n_rounds(data: Dataset | FileStream, rounds: int | None) -> int:
-    asked = data.n_rows if rounds is None else check_integer("rounds", rounds, at_least=1)
+    asked = data.n_rows if rounds is None else check_rounds(rounds)
     if isinstance(data, FileStream) and asked > data.n_rows:
         raise InvalidInput(f"a stream shows each of its rows once: rounds must be at most {data.n_rows}, got {asked}")
     return asked
+
+
+def check_rounds(rounds: Any) -> int:
+    """Return the number of rounds of a run, or raise."""
+    if check_integer("rounds", rounds, at_least=1) > MOST_ROUNDS:
+        raise InvalidInput(f"rounds must be at most {MOST_ROUNDS}, got {rounds}")
+    return int(rounds)
+
+
+def check_runs(name: str, runs: Any) -> int:
+    """Return a number of runs, or raise."""
+    if check_integer(name, runs, at_least=1) > MOST_RUNS:
+        raise InvalidInput(f"{name} must be at most {MOST_RUNS}, got {runs}")
+    return int(runs)
 
 
 def learner_class(learner: str | type[Learner]) -> type[Learner]:

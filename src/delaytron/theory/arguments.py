@@ -73,7 +73,7 @@ def formula(compute: Callable[P, Any]) -> Callable[P, Any]:
             elif name in ALLOWED and not (name in OPTIONAL and value is None):
                 given[name] = check(name, value)
         _check_together(given)
-        with np.errstate(over="ignore"):  # a bound beyond all floats is infinite, which is a fair one
+        with np.errstate(over="ignore", divide="ignore"):  # a bound beyond all floats is infinite, which is fair
             found = compute(*args, **given)
         return float(found) if np.ndim(found) == 0 else found
 

@@ -9,12 +9,12 @@ class BoundLine(TypedDict):
     """A statement, and what it comes to; None where it says nothing about the problem."""
 
     statement: str
-    source: str
+    origin: str
     learner: str
     loss: str
     valid_for: str
     bound: Number | None
-    eta: float | None
+    eta: Number | None
     vacuous: bool
 
 
@@ -43,7 +43,7 @@ class DelaySums(TypedDict):
 
     missing: float
     delay_received: float
-    total_delay: float
+    total_delay: Number
     outstanding: float
     max_outstanding: float
 

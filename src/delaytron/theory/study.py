@@ -175,7 +175,7 @@ def _measured_line(one: Measured, n_rounds: int) -> MeasuredLine:
     stated = one.stated_at_end
     return {
         "statement": one.statement.name,
-        "source": one.statement.source,
+        "origin": one.statement.source,
         "learner": one.statement.learner,
         "loss": one.statement.loss,
         "valid_for": one.statement.valid_for,

@@ -14,6 +14,7 @@ from delaytron.errors import InvalidInput
 from delaytron.records import Array, Ints
 from delaytron.simulation.results import Setting
 from delaytron.simulation.scenarios import checkpoints, draw_delays
+from delaytron.simulation.simulate import check_rounds, check_runs
 from delaytron.theory.arguments import Arguments
 from delaytron.theory.comparators import fitted_weights, hinge_losses, rows_of
 from delaytron.theory.quantities import Quantities, measure
@@ -52,8 +53,9 @@ class TrialTerms:
 
     def checked(self) -> "TrialTerms":
         """Return them with the delay as a model, or raise."""
-        for name, low in (("rounds", 1), ("runs", 1), ("seed", 0)):
-            check_integer(name, getattr(self, name), at_least=low)
+        check_rounds(self.rounds)
+        check_runs("runs", self.runs)
+        check_integer("seed", self.seed, at_least=0)
         check_choice("sampling", self.sampling, ("replacement", "epochs"))
         if self.eta is not None:
             check_positive("eta", self.eta)

@@ -1,0 +1,106 @@
+"""The JSON that commands print: one schema, shipped and documented, and every command keeps to it."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from delaytron import cli
+from delaytron.cli.documents import DOCUMENTS, SCHEMA, json_schema, schema_text
+
+PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+SAMPLES = ["--samples", "300"]
+PLAYED = ["--rounds", "200", "--runs", "2"]
+EXPERIMENT = """
+name = "small"
+data = ["digits"]
+rounds = 50
+runs = 2
+delays = [3]
+[[learners]]
+name = "delaytron"
+gamma = [0.1, 0.2]
+"""
+LOG = ["event,outcome", *(f"{t},{t + 7 * t % 31 + 1 if t % 5 else ''}" for t in range(1, 60))]
+COMMANDS = {
+    "run": ["run", "delaytron", "pab", "--set", "C=inf", "--delay", "3", "--delay", "fixed:2", *SAMPLES, *PLAYED],
+    "compare": ["compare", "synsep", "--learner", "delaytron,perceptron,dilute", "--budget", "2", *SAMPLES, *PLAYED],
+    "experiment": ["experiment", "spec.toml"],
+    "reproduce": ["reproduce", "--quick", "--only", "digits", "--share", "0.002"],
+    "learners": ["learners"],
+    "datasets": ["datasets"],
+    "datasets_show": ["datasets", "show", "digits"],
+    "delays": ["delays", "log.csv"],
+    "bounds": ["bounds", "--rounds", "300", "--delay", "9+missing:0.1"],
+    "bounds_with_data": ["bounds", "--data", "synsep", "--delay", "9", *SAMPLES, *PLAYED],
+    "plan": ["plan", "--classes", "3", "--delay", "20", "--target", "0.4", "--tuning-runs", "1", *PLAYED],
+}
+SEVERAL_SHAPES = {"kind", "bounds"}  # a word of its own in each; with and without what was measured
+
+
+def document_of(args, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "spec.toml").write_text(EXPERIMENT)
+    (folder / "log.csv").write_text("\n".join(LOG))
+    result = CliRunner().invoke(cli.app, [*args, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def objects():
+    """Return the objects of the schema, each with the schemas of its keys."""
+    found = json_schema()["$defs"]
+    return {name: part["properties"] for name, part in found.items() if "properties" in part}
+
+
+def test_every_command_is_tried():
+    assert COMMANDS.keys() == DOCUMENTS.keys()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_documents_keep_to_the_schema(command, tmp_path, monkeypatch):
+    document = document_of(COMMANDS[command], tmp_path, monkeypatch)
+    assert msgspec.convert(document, DOCUMENTS[command], strict=True) == document  # all keys, and no others
+    assert document
+
+
+def test_extreme_numbers_keep_to_the_schema(tmp_path, monkeypatch):
+    document = document_of(["bounds", "--rounds", "300", "--norm", "1e160"], tmp_path, monkeypatch)
+    assert "inf" in {row["bound"] for row in document["bounds"]}
+    assert msgspec.convert(document, DOCUMENTS["bounds"], strict=True) == document
+
+
+def test_another_document_is_noticed(tmp_path, monkeypatch):
+    row = document_of(COMMANDS["run"], tmp_path, monkeypatch)[0]
+    another = [row | {"data": "synsep"}]
+    assert msgspec.convert(another, DOCUMENTS["run"], strict=True) != another
+    for change in ({"rounds": "many"}, {"error": None}):
+        with pytest.raises(msgspec.ValidationError, match=next(iter(change))):
+            msgspec.convert([row | change], DOCUMENTS["run"], strict=True)
+
+
+def test_the_schema_in_the_package_is_current():
+    """Else: python -c "from delaytron.cli.documents import write_schema; write_schema()"."""
+    assert SCHEMA.read_text(encoding="utf-8") == schema_text()
+
+
+def test_a_key_is_of_one_type_wherever_it_is():
+    types = {}
+    for properties in objects().values():
+        for key, schema in properties.items():
+            types.setdefault(key, set()).add(json.dumps(schema, sort_keys=True))
+    assert {key for key, several in types.items() if len(several) > 1} == SEVERAL_SHAPES
+
+
+def test_the_page_names_every_command_and_every_key():
+    keys = {key for properties in objects().values() for key in properties}
+    assert {f"`{name}`" for name in [*keys, *DOCUMENTS] if f"`{name}`" not in PAGE} == set()
+
+
+@pytest.mark.parametrize("command", DOCUMENTS)
+def test_the_page_has_a_true_example_of_every_document(command):
+    _, _, rest = PAGE.partition(f"\n## `{command}`\n")
+    example = json.loads(rest.partition("```json\n")[2].partition("```")[0])
+    assert msgspec.convert(example, DOCUMENTS[command], strict=True) == example
