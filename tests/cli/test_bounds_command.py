@@ -351,7 +351,7 @@ class TestResults:
     ("args", "message"),
     [
         (["--results", "nowhere"], "there is no 'nowhere/results.json'"),
-        (["--results", "nowhere", "--gamma", 0.1], "--gamma stands in the results: leave it out"),
+        (["--results", "nowhere", "--gamma", 0.1], "--gamma is recorded in the results: leave it out"),
         (["--runs", 3], "--runs needs --data or --results"),
         (["--plot", "a.png"], "--plot needs --data or --results"),
         (["--samples", 3], "--samples needs --data or --results"),

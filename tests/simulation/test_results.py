@@ -46,7 +46,7 @@ def test_the_interval_is_students():
     assert np.isnan(mean_of(np.array([1.0])).margin)
 
 
-def test_a_plot_is_a_picture_with_curves(tmp_path):
+def test_a_plot_is_a_figure_with_curves(tmp_path):
     RESULT.plot(tmp_path / "curves.png")
     picture = np.asarray(Image.open(tmp_path / "curves.png").convert("RGB"))
     assert picture.shape[0] > 400
@@ -54,7 +54,7 @@ def test_a_plot_is_a_picture_with_curves(tmp_path):
     assert {(0, 114, 178), (230, 159, 0)} <= colours  # both curves were drawn
 
 
-def test_several_results_share_a_picture(tmp_path):
+def test_several_results_share_a_figure(tmp_path):
     other = dt.simulate("perceptron", DATA, delay=5, runs=1)
     plot_curves([RESULT, other], tmp_path / "curves.svg")
     assert "perceptron" in (tmp_path / "curves.svg").read_text()

@@ -225,7 +225,7 @@ def _waiting(arguments: Arguments) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Return a bound or what it bounds in a few letters.
+    """Return a bound or a measured value in a few characters.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def bounds(
     else:
         _refuse(asked.flags(THEORY_ALONE), "is for theory alone: data bring their own")
         if results is not None:
-            _refuse(asked.flags(RECORDED), "stands in the results: leave it out")
+            _refuse(asked.flags(RECORDED), "is recorded in the results: leave it out")
         outcome = _measure(data, results, asked, how_to_load)
     show(outcome.document, outcome.shown, json)
     write(files, outcome, outcome.document, json)

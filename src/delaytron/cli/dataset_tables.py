@@ -14,7 +14,7 @@ from delaytron.cli.tables import new_table
 from delaytron.datasets import Dataset
 from delaytron.datasets.plots import largest_classes
 
-BAR = 30  # letters of the longest bar
+BAR = 30  # characters of the longest bar
 EIGHTHS = " ▏▎▍▌▋▊▉"
 HALVES = " ▄▀█"  # of a letter: neither, the lower, the upper, both
 NAMES_AT_EACH_END = 4  # names at either end of many
@@ -102,7 +102,7 @@ def _classes(data: Dataset) -> Table:
 
 
 def bar(share: float) -> str:
-    """Return a bar of letters.
+    """Return a bar of block characters.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def _sheet(data: Dataset, image: tuple[int, int]) -> Iterator[str]:
 
 
 def sketch(pixels: NDArray[Any]) -> list[str]:
-    """Return an image in black and white as lines of letters, each two pixels high.
+    """Return an image in black and white as lines of characters, each two pixels high.
 
     Examples
     --------

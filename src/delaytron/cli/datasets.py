@@ -1,4 +1,4 @@
-"""`delaytron datasets`: which there are, what one is like, and how to make the features that nobody publishes."""
+"""`delaytron datasets`: a list of them, the details of one, and features that have to be built."""
 
 from inspect import signature
 from pathlib import Path

@@ -1,11 +1,12 @@
 """The JSON that commands print: the keys, their types, and the JSON Schema that is made of them.
 
 One key means one thing in all documents; docs/json.md describes them. After a change here,
-`python -c "from delaytron.cli.documents import write_schema; write_schema()"` writes the schema anew.
+`python -c "from delaytron.cli.documents import write_schema; write_schema()"` writes the schema file.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from delaytron.planning.documents import PlanDocument
 from delaytron.simulation.results import Errors, Setting
@@ -179,7 +180,7 @@ class OutcomeRow(Errors):
     file: str
 
 
-DOCUMENTS: dict[str, Any] = {
+DOCUMENTS: Mapping[str, object] = {
     "run": list[RunRow],
     "compare": ComparisonDocument,
     "experiment": list[OutcomeRow],

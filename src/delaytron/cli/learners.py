@@ -36,7 +36,7 @@ def learner_rows() -> list[LearnerRow]:
 
 
 def registry_table(rows: Sequence[LearnerRow]) -> Table:
-    """Return rows as a table; the class stands below the name."""
+    """Return rows as a table; the class is below the name."""
     table = new_table("learner", "parameters", "feedback", "description")
     for row in rows:
         name = f"{row['learner']}\n{row['class_name']}"

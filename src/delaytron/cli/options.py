@@ -103,7 +103,7 @@ class DataOptions:
         return datasets.load(name, **options)
 
     def load_for_tuning(self, name: str, seed: int) -> datasets.Dataset | None:
-        """Draw a data set anew for the tuning, see `comparison.tuning.load_for_tuning`."""
+        """Draw a data set with another seed for the tuning, see `comparison.tuning.load_for_tuning`."""
         options: Any = self.given
         return load_for_tuning(name, seed, **options)
 

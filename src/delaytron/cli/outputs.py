@@ -99,7 +99,7 @@ def write_figure(path: Path, plot: Callable[[Path], object], json: bool) -> None
 
 
 def write_numbers(files: Sequence[Target], outcome: Writable, document: Any) -> None:
-    """Write the files that are no figures; each is there as a whole, or as it was before."""
+    """Write the files that are no figures; after a crash each is the old one or the new one, never half of one."""
     for kind, path in files:
         if kind == "csv":
             _write(path, _csv(outcome.to_table()))
@@ -126,7 +126,7 @@ def _write(path: Path, content: bytes) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in whatever the system says about it: "No space left on device" alone helps nobody."""
+    """Name the file in an error of the system: "No space left on device" alone does not say where."""
     try:
         yield
     except BrokenPipeError:
@@ -143,7 +143,7 @@ def log(line: str) -> None:
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Show on stderr, if that is a terminal, that something takes its time, nobody knows how much."""
+    """Show on stderr, if that is a terminal, that something takes an unknown time."""
     if not sys.stderr.isatty():
         yield
         return
@@ -184,7 +184,7 @@ def progress_bar(
 
 @contextmanager
 def telling_bar(total: int, unit: str, at_first: str) -> Iterator[tuple[Progress | None, Callable[[str], object]]]:
-    """Show a bar, and above it in words what is being done."""
+    """Show a bar, and above it a line that says what is being done."""
     if not sys.stderr.isatty():
         yield TenthLog(total, unit) if total >= LONG else None, lambda _: None
         return

@@ -176,7 +176,7 @@ def _comparison_cells(entries: Sequence[Entry]) -> list[str]:
 
 
 def _width(lines: Sequence[Sequence[str]], unbroken: int) -> int:
-    """Return how many letters a table takes whose first columns are not broken, and others only between words."""
+    """Return how many characters wide a table is whose first columns are not broken, and others only between words."""
     widths = []
     for place, cells in enumerate(zip(*lines, strict=True)):
         pieces = cells if place < unbroken else [word for cell in cells for word in cell.split()]

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from delaytron.comparison.results import Comparison, Entry
 
 
-Style = dict[str, Any]  # of a line, as matplotlib names it
-
 LABEL_HEIGHT = 0.17  # inches of a name beside the lines
 
 
@@ -75,7 +73,7 @@ def _height(entry: "Entry", low: float, high: float) -> float:
 
 
 def _draw_entries(
-    panel: Any, entries: Sequence["Entry"], aside: float, low: float, style: Style
+    panel: Any, entries: Sequence["Entry"], aside: float, low: float, style: LineStyle
 ) -> tuple[float, float]:
     """Draw a learner's line, a little aside so that bars do not hide each other; return where it ends."""
     means = [mean_of(entry.result.final_error) for entry in entries]
@@ -87,7 +85,7 @@ def _draw_entries(
     return x[-1], y[-1]
 
 
-def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, style: Style) -> None:
+def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, style: LineStyle) -> None:
     line = {"arrowstyle": "-", "color": style["color"], "linewidth": 0.7, "alpha": 0.7, "shrinkA": 0, "shrinkB": 4}
     panel.annotate("", ends, (1.04, height), "data", "axes fraction", arrowprops=line, annotation_clip=False)
     panel.plot(1.04, height, transform=panel.transAxes, clip_on=False, **style)

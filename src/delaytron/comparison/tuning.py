@@ -73,7 +73,7 @@ def tune(
 
 
 def load_for_tuning(name: str, seed: int, **options: Any) -> Dataset | None:
-    """Draw a data set anew for the tuning of a comparison with this seed; None where none is drawn with a seed.
+    """Draw a data set again for the tuning of a comparison with this seed; None where data are not drawn by a seed.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from delaytron.simulation.results import Result
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
 
-WIDEST = 44  # letters of a title or a label that fit into one panel
+WIDEST = 44  # characters of a title or a label that fit into one panel
 
 
 def plot_curves(results: Sequence[Result], path: str | Path) -> None:

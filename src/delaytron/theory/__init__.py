@@ -1,7 +1,7 @@
 """The theory, computed: the paper's bounds, the repaired ones, and what a run's delays contribute to them.
 
-All bounds take keyword arguments only, and mean the same by the same word: `norm` (of the weights W that the learner is
-held against), `eta`, `n_classes`, `gamma`, `radius`, `n_rounds`, `delay_received`, `total_delay`, `missing`,
+All bounds take keyword arguments only, and an argument means the same in all: `norm` (of the weights W that the learner
+is compared with), `eta`, `n_classes`, `gamma`, `radius`, `n_rounds`, `delay_received`, `total_delay`, `missing`,
 `outstanding`, `max_outstanding`, `loss_bound`, `comparator_loss`, `budget`. `measure` finds those that come of delays.
 
 Examples

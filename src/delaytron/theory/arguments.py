@@ -41,7 +41,7 @@ CLASSES = ("integers of at least 2", lambda value: (value >= 2) & (value == np.f
 ROUNDS = ("integers of at least 1", lambda value: (value >= 1) & (value == np.floor(value)))
 
 ALLOWED: dict[str, tuple[str, Callable[[Array], Any]]] = {
-    "norm": NOT_NEGATIVE,  # ||W||_F, of the weights that the learner is held against
+    "norm": NOT_NEGATIVE,  # ||W||_F, of the weights that the learner is compared with
     "comparator_loss": NOT_NEGATIVE,  # the sum of their hinge losses
     "loss_bound": NOT_NEGATIVE,  # L, above the hinge loss of every unanswered round
     "radius": POSITIVE,  # R, above the length of every row
@@ -73,8 +73,10 @@ def formula(compute: Callable[P, Any]) -> Callable[P, Any]:
             elif name in ALLOWED and not (name in OPTIONAL and value is None):
                 given[name] = check(name, value)
         _check_together(given)
-        with np.errstate(over="ignore", divide="ignore"):  # a bound beyond all floats is infinite, which is fair
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             found = compute(*args, **given)
+        if np.isnan(found).any():  # beyond all floats: then an infinite bound is a fair one
+            found = np.where(np.isnan(found), np.inf, found)
         return float(found) if np.ndim(found) == 0 else found
 
     return checked

@@ -66,7 +66,8 @@ def exact_comparator(data: Dataset) -> Array:
     """
     from scipy.optimize import linprog  # noqa: PLC0415 - slow to import
 
-    n, K = data.n_rows, data.n_classes
+    n = data.n_rows
+    K = data.n_classes
     if n * (K - 1) > MOST_CONSTRAINTS:
         asked = f"at most {MOST_CONSTRAINTS:,} constraints, rows x (classes - 1)"
         raise InvalidInput(f"the linear program takes {asked}; got {n * (K - 1):,}: use comparator_path")
@@ -83,7 +84,8 @@ def _constraints(data: Dataset) -> Any:
     """Return one row for each example and other class: (Wx)_j - (Wx)_y - xi <= -1."""
     from scipy.sparse import csr_array, eye_array, hstack, vstack  # noqa: PLC0415 - slow to import
 
-    X, K = csr_array(data.X), data.n_classes
+    X = csr_array(data.X)
+    K = data.n_classes
     blocks = []
     for other in range(1, K):  # the class that is so many further on
         signs = np.zeros((data.n_rows, K))

@@ -31,7 +31,7 @@ class MeasuredLine(BoundLine):
 
 
 class ComparatorLine(TypedDict):
-    """Weights that runs are held against."""
+    """Weights that runs are compared with."""
 
     comparator: str
     norm: float

@@ -50,7 +50,7 @@ def measure(delays: Any, *, timing: str = "before") -> Quantities:
 
 
 def missing(delays: Any) -> Bools:
-    r"""Tell which rounds are never answered: the set :math:`M = \{t : t + d_t > T\}`, which always has round T.
+    r"""Return which rounds are never answered: the set :math:`M = \{t : t + d_t > T\}`, which always has round T.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def counting_sum(delays: Any, *, timing: str = "before") -> int:
 
 
 def epochs(delays: Any, *, tracker: str = "cumulative", count_self: bool = True) -> Ints:
-    r"""Tell the epoch of the doubling of Adaptive Delaytron in each round, with the learner's own options.
+    r"""Return the epoch of the doubling of Adaptive Delaytron in each round, with the learner's own options.
 
     .. math:: e_t = \min\Big\{ e : \sum_{s \le t} m_s < 2^e \Big\}, \qquad \sum_{t : e_t = e} m_t < \tfrac34\, 2^e
 

@@ -45,7 +45,8 @@ def regret(result: "Result", data: "Dataset", W: Array) -> Regret:
     if result.losses is None:
         raise InvalidInput("regret needs runs of simulate(..., regret=True); these did not note their losses")
     theirs = comparator_losses(result, data, W)
-    hinge, gated = result.losses[:, :, 0], result.losses[:, :, 1]
+    hinge = result.losses[:, :, 0]
+    gated = result.losses[:, :, 1]
     return Regret(hinge - theirs, gated - theirs, result.mistakes[:, :, 1] - theirs)
 
 

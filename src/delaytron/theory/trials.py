@@ -150,12 +150,12 @@ def prepare(
     known: Sequence[Comparator] | None = None,
     statements: Sequence[Statement] = STATEMENTS,
 ) -> Trial:
-    """Draw the delays, look for comparators and choose: all that comes before playing.
+    """Draw the delays, find comparators and choose among them: all that comes before playing.
 
     Parameters
     ----------
     known : list of Comparator, optional
-        Those of another trial for the same rows, so that they need not be looked for again.
+        Those of another trial for the same rows, so that they need not be searched again.
     statements : list of Statement
         What to measure; Theorem R1 must be there where mistakes are.
     """
