@@ -449,7 +449,7 @@ class TestCommand:
 
     def test_the_paper_can_be_reproduced_in_small(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        flags = ["--quick", "--only", "digits", "--scale", "0.005", "--json"]
+        flags = ["--quick", "--only", "digits", "--share", "0.005", "--json"]
         rows = json.loads(CliRunner().invoke(cli.app, ["reproduce", *flags]).stdout)
         assert {(row["dataset"], row["rounds"], row["runs"]) for row in rows} == {("digits", 500, 5)}
         kept = list((tmp_path / "results" / "paper" / "runs").iterdir())
@@ -460,7 +460,7 @@ class TestCommand:
         assert json.loads(again.stdout) == rows
 
     def test_only_and_scale(self, tmp_path):
-        rows = json.loads(self.run(tmp_path, "--only", "synsep", "--scale", "0.5", "--json").stdout)
+        rows = json.loads(self.run(tmp_path, "--only", "synsep", "--share", "0.5", "--json").stdout)
         assert {(row["dataset"], row["rounds"]) for row in rows} == {("synsep", 300)}
 
     @pytest.mark.parametrize(
@@ -468,7 +468,7 @@ class TestCommand:
         [
             (["--scale", "nan"], "scale must be in (0, 1], got nan"),
             (["--only", "usps"], "a data set of the experiment must be one of digits, synsep; got 'usps'"),
-            (["--scale", "0"], "scale must be in (0, 1], got 0.0"),
+            (["--share", "0"], "share must be in (0, 1], got 0.0"),
             (["--backend", "fog"], "backend must be one of threads, processes, dask, ray; got 'fog'"),
             (["--workers", "0"], "workers must be an integer of at least 1, got 0"),
         ],
