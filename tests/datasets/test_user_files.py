@@ -232,7 +232,7 @@ class TestCommandLine:
         flags = ["--learner", "perceptron", "--delay", "5", "--rounds", "300", "--runs", "2", "--json"]
         document = self.run("compare", path, *self.OPTIONS, *flags)
         expected = dt.simulate("perceptron", self.loaded(path), delay=5, rounds=300, runs=2)
-        assert document["rows"][0]["final_errors"] == expected.final_error.tolist()
+        assert document["results"][0]["final_errors"] == expected.final_error.tolist()
 
     def test_a_file_is_not_drawn_anew_for_tuning(self, path):
         assert load_for_tuning(str(path), 0) is None
