@@ -21,6 +21,7 @@ class RunRow(Errors):
 
     learner: str
     dataset: str
+    form: str | None
     delay: str
     parameters: Setting
     rounds: int
@@ -39,6 +40,7 @@ class ComparisonRow(Errors):
 
     learner: str
     dataset: str
+    form: str | None
     delay: str
     parameters: Setting
     tuned: list[str]

@@ -55,6 +55,7 @@ class RunReport:
             yield {
                 "learner": result.learner,
                 "dataset": result.dataset,
+                "form": result.form,
                 "delay": result.delay,
                 "parameters": setting,
                 "rounds": int(result.rounds[-1]),
@@ -135,6 +136,7 @@ def _comparison_row(entry: Entry) -> ComparisonRow:
     return {
         "learner": entry.learner,
         "dataset": result.dataset,
+        "form": result.form,
         "delay": entry.delay,
         "parameters": result.parameters[0],
         "tuned": list(entry.setting),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delaytron.planning.simulation import Simulated, errors_by_gamma
-from delaytron.plotting import COLOURS, DASHES, MARKERS, draw_band, name_errors, save_figure
+from delaytron.plotting import COLOURS, DASHES, MARKERS, LineStyle, draw_band, name_errors, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -53,7 +53,7 @@ def _draw_gammas(panel: Any, one: Simulated, colour: str, dashes: str, marker: s
     errors = np.array([errors for _, errors in found])
     lowest = errors[errors > 0].min(initial=1.0)
     errors = np.maximum(errors, lowest)
-    style = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 4}
+    style: LineStyle = {"color": colour, "linestyle": dashes, "marker": marker, "markersize": 4}
     draw_band(panel, gammas, errors.mean(axis=1), errors.min(axis=1), errors.max(axis=1), **style)
     chosen = np.flatnonzero(gammas == one.gamma)
     panel.plot(gammas[chosen], errors.mean(axis=1)[chosen], "o", ms=11, mfc="none", mec=colour, mew=1.4)
