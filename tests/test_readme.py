@@ -1,26 +1,65 @@
-"""The README's examples run as they stand."""
+"""The README: its example runs, its links lead somewhere, and its table has the figures of docs/results."""
 
+import csv
 import re
 from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+RECORDS = ("results.csv", "more_runs.csv", "digits_runs.csv")  # a later one has more runs of the same
+RUNS = {("ova_logistic", "digits"): 200}
 
 
-def test_the_examples_run_one_after_the_other(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    for block in PYTHON:
-        exec(block, names)  # noqa: S102
+def test_the_example_runs(capsys):
+    assert len(PYTHON) == 1
+    exec(PYTHON[0], {})  # noqa: S102
     pending, accuracy = capsys.readouterr().out.split()
     assert int(pending) == 100
     assert accuracy.startswith("0.92")
-    assert names["result"].final_error.shape == (60,)
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("link", re.findall(r"\]\(([\w/.-]+)\)", README))
+def test_it_is_short():
+    assert len(README.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([\w/.-]+)(?:#[\w-]+)?\)", README))
 def test_links_lead_somewhere(link):
-    assert (Path(__file__).parents[1] / link).exists()
+    assert (ROOT / link).exists()
+
+
+def records():
+    """Return the rows of the stored results by learner, data set and delay."""
+    found = {}
+    for name in RECORDS:
+        with (ROOT / "docs" / "results" / name).open(newline="") as file:
+            found |= {(row["learner"], row["data"], row["delay"]): row for row in csv.DictReader(file)}
+    return found
+
+
+def cells():
+    """Yield learner, data set, delay and text of every cell that shows a measured error."""
+    header, _, *rows = re.findall(r"^\|(.*)\|$", README, re.MULTILINE)
+    names = [name.strip() for name in header.split("|")]
+    for row in rows:
+        title, *texts = [text.strip() for text in row.split("|")]
+        learner = re.match(r"`(\w+)`", title)
+        delay = "1" if "no delay" in title else "5000"
+        if learner:
+            yield from ((learner[1], data, delay, text) for data, text in zip(names[1:], texts, strict=True))
+
+
+@pytest.mark.parametrize(("learner", "data", "delay", "text"), list(cells()))
+def test_every_figure_is_a_stored_one_with_its_interval(learner, data, delay, text):
+    row = records()[learner, data, delay]
+    error, margin = text.split(" ± ")
+    digits = len(error.partition(".")[2])
+    assert error == f"{100 * float(row['error']):.{digits}f}"
+    assert margin == f"{100 * float(row['error margin']):.{digits}f}"
+    assert int(row["runs"]) == RUNS.get((learner, data), 20)
+
+
+def test_there_are_figures():
+    assert len(list(cells())) == 7 * 8
