@@ -1,4 +1,4 @@
-"""The pages in docs/: one per learner, quoting the sources verbatim, with examples that run as they stand."""
+"""The pages in docs/: one per learner, quoting the sources verbatim, with examples that run unchanged."""
 
 import re
 from inspect import Parameter
@@ -19,7 +19,7 @@ CHAPTERS = [
     "Setting",
     "Equation",
     "Pseudo-code and our lines",
-    "Late, lying and missing answers",
+    "Late, noisy and missing answers",
     "When to use it, and when not",
     "Cost",
     "Parameters",
@@ -51,7 +51,19 @@ def test_the_guide_links_to_every_learner(name):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_all_learners_are_told_in_the_same_order(name):
+def test_the_guide_lists_the_parameters_of_every_learner(name):
+    row = re.search(
+        rf"^\| \[`(?i:{name})`\]\(.*\| (.*) \|$", chapter(TEXTS["choosing.md"], "All learners"), re.MULTILINE
+    )
+    assert re.findall(r"`(\w+)`", row[1]) == list(own_parameters(LEARNERS[name]))
+
+
+def test_the_index_links_to_every_page():
+    assert set(TEXTS) - {"README.md", "results/report.md"} <= set(links_in(TEXTS["README.md"]))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_all_pages_have_the_same_chapters(name):
     assert re.findall(r"^## (.*)$", page_of(name), re.MULTILINE) == CHAPTERS
     assert any(f"learners/{name}.md" == case.values[0] for case in QUOTES)
     assert chapter(page_of(name), "Equation").count("$$") >= 2
