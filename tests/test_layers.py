@@ -1,56 +1,15 @@
 """Who may import whom: the line of stages in CONTRIBUTING.md, without exceptions."""
 
 import ast
-import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src" / "delaytron"
+from import_graph import DRAWING, PAGE, drawing, graph, imports, modules, room_of, rooms_used, stages
+
 COMPILER = {"compiler.build", "compiler.cache", "compiler.inline", "kernels.lanes_llvm"}
 
 
-def stages():
-    """Return the stages as CONTRIBUTING.md writes them: arrows between stages, bars and blanks between siblings."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    line = re.search(r"<!-- contract -->\n`(.*?)`", text, re.DOTALL).group(1)
-    return [re.findall(r"\w+", stage) for stage in line.split("->")]
-
-
 STAGE = {room: place for place, rooms in enumerate(stages()) for room in rooms}
-
-
-def modules():
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
-        yield name, ast.parse(path.read_text())
-
-
-def imports(tree):
-    """Yield (module, member, at the top level of the file) of everything imported but for the type checker."""
-    guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
-    skipped = {child for block in guarded for child in ast.walk(block)}
-    for node in ast.walk(tree):
-        if node in skipped:
-            continue
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                yield node.module, alias.name, node in tree.body
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, None, node in tree.body
-
-
-def room_of(module, member=None):
-    """Return the package or loose module below `delaytron` that a name belongs to; the root is a room, too."""
-    parts = [part for part in (*module.split("."), member) if part][1:]
-    known = parts and ((PACKAGE / parts[0]).is_dir() or (PACKAGE / f"{parts[0]}.py").is_file())
-    return parts[0] if known else "root"
-
-
-def rooms_used(name, tree):
-    return {room_of(module, member) for module, member, _ in imports(tree) if module.split(".")[0] == "delaytron"}
 
 
 def test_the_contract_names_every_room_once():
@@ -63,10 +22,26 @@ def test_the_contract_names_every_room_once():
 def test_a_room_imports_only_earlier_stages(name, tree):
     own = room_of(f"delaytron.{name}")
     if own == "__main__":
-        assert rooms_used(name, tree) == {"cli"}
+        assert rooms_used(tree) == {"cli"}
         return
-    for used in rooms_used(name, tree) - {own}:
+    for used in rooms_used(tree) - {own}:
         assert STAGE[used] < STAGE[own], f"{name or 'the root'} must not import {used}"
+
+
+def test_the_drawing_in_contributing_is_current():
+    drawn = DRAWING.search(PAGE.read_text())
+    assert drawn is not None, "CONTRIBUTING.md has no import graph"
+    assert drawn[0] == drawing(), "run python tests/import_graph.py"
+
+
+def test_the_drawing_shows_every_import_and_no_other():
+    used = graph()
+    rooms = list(used)
+    rows = [line.split()[2:] for line in drawing().splitlines()[1:]]
+    shown = {
+        room: {rooms[i] for i, mark in enumerate(row) if mark == "x"} for room, row in zip(rooms, rows, strict=True)
+    }
+    assert shown == used
 
 
 def imported_modules(name, tree):
