@@ -5,12 +5,13 @@ A row imports what is marked in it. In the order of the contract every mark is l
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "delaytron"
 PAGE = ROOT / "CONTRIBUTING.md"
-DRAWING = re.compile(r"(?<=<!-- import graph -->\n```text\n).*?(?=```)", re.DOTALL)
+DRAWING = re.compile(r"(<!-- import graph -->\n```text\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
 
 
 def stages():
@@ -19,10 +20,14 @@ def stages():
     return [re.findall(r"\w+", stage) for stage in line.split("->")]
 
 
+@cache
 def modules():
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
-        yield name, ast.parse(path.read_text())
+    """Return (name, syntax tree) of every module; the root has no name."""
+    return tuple((_name_of(path), ast.parse(path.read_text())) for path in sorted(PACKAGE.rglob("*.py")))
+
+
+def _name_of(path):
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
 
 
 def imports(tree):
@@ -72,10 +77,10 @@ def drawing():
     return "\n".join(lines) + "\n"
 
 
-def main():
-    text = PAGE.read_text()
-    PAGE.write_text(DRAWING.sub(lambda _: drawing(), text))
+def redrawn(text):
+    """Return the page with the graph as it is now."""
+    return DRAWING.sub(lambda found: found[1] + drawing() + found[3], text, count=1)
 
 
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(redrawn(PAGE.read_text()))
