@@ -59,7 +59,8 @@ def test_the_guide_lists_the_parameters_of_every_learner(name):
 
 
 def test_the_index_links_to_every_page():
-    assert set(TEXTS) - {"README.md", "results/report.md"} <= set(links_in(TEXTS["README.md"]))
+    pages = {page for page in TEXTS if not page.startswith("learners/")}  # those the guide links to
+    assert pages - {"README.md", "results/report.md"} <= set(links_in(TEXTS["README.md"]))
 
 
 @pytest.mark.parametrize("name", LEARNERS)
