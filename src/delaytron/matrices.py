@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from delaytron.checks import LARGEST, SMALLEST
 from delaytron.errors import InvalidInput
-from delaytron.records import Array, Ints, Row, Stream
+from delaytron.records import Ints, Stream
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array, csr_matrix
@@ -40,7 +40,7 @@ def check_matrix(X: Any, n_features: int | None = None, *, one_row_ok: bool = Fa
     >>> check_matrix([1, 2], one_row_ok=True)
     array([[1., 2.]])
     """
-    given: Any = X if is_sparse(X) else _numbers(X)
+    given: Any = X if is_sparse(X) else as_numbers(X)
     if given.ndim == 1 and one_row_ok:
         given = given.reshape(1, -1)
     if given.ndim != 2:
@@ -52,7 +52,7 @@ def check_matrix(X: Any, n_features: int | None = None, *, one_row_ok: bool = Fa
     return _canonical(given) if is_sparse(X) else _dense(given)
 
 
-def _numbers(X: Any) -> NDArray[Any]:
+def as_numbers(X: Any) -> NDArray[Any]:
     """X as an array of numbers; text is refused even where NumPy could read it as a number."""
     try:
         given = np.asarray(X)
@@ -79,7 +79,7 @@ def _dense(given: NDArray[Any]) -> NDArray[np.float64]:
             X = np.ascontiguousarray(given, dtype=np.float64)
     except OverflowError:
         raise InvalidInput("X must hold numbers that fit into 64-bit floats, got a larger one") from None
-    first = _first_not_finite(X.ravel())
+    first = first_not_finite(X.ravel())
     if first is not None:
         row, column = divmod(first, X.shape[1])
         raise InvalidInput(f"X must be finite, got {X[row, column]}{_at(row, column)}")
@@ -88,8 +88,9 @@ def _dense(given: NDArray[Any]) -> NDArray[np.float64]:
     return X
 
 
-def _first_not_finite(values: NDArray[np.float64]) -> int | None:
-    if _squares_are_finite(values):
+def first_not_finite(values: NDArray[np.float64]) -> int | None:
+    """Return the place of the first number that is not finite."""
+    if squares_are_finite(values):
         return None
     for start in range(0, values.size, SLICE):
         finite = np.isfinite(values[start : start + SLICE])
@@ -98,7 +99,7 @@ def _first_not_finite(values: NDArray[np.float64]) -> int | None:
     return None
 
 
-def _squares_are_finite(values: NDArray[np.float64]) -> bool:
+def squares_are_finite(values: NDArray[np.float64]) -> bool:
     """Whether all is finite, found quickly; squares that overflow say no as well."""
     with np.errstate(over="ignore", invalid="ignore"):
         return isfinite(values.dot(values))
@@ -116,7 +117,7 @@ def _canonical(given: Any) -> "Sparse":
     if not X.has_canonical_format or any(part.dtype != dtype for part, dtype in parts):
         X = type(X)(tuple(part.astype(dtype) for part, dtype in parts), shape=X.shape)
         X.sum_duplicates()  # sorts, too; on our own copy
-    first = _first_not_finite(X.data)
+    first = first_not_finite(X.data)
     if first is not None:
         row = int(np.searchsorted(X.indptr, first, side="right")) - 1
         raise InvalidInput(f"X must be finite, got {X.data[first]}{_at(row, int(X.indices[first]))}")
@@ -142,20 +143,6 @@ def _check_norms(largest: NDArray[np.float64]) -> None:
         raise InvalidInput(
             f"every row of X must have {MODERATE}, got {largest[row]:g} in row {row}; scale the features"
         )
-
-
-def as_row(x: Any, n_features: int, sparse: bool | None) -> Row:
-    """Return a copy of one example, as the kind that is wanted (None: as it came).
-
-    Examples
-    --------
-    >>> as_row([0, 2.5], 2, sparse=True)
-    Row(indices=array([1], dtype=uint32), values=array([2.5]))
-    """
-    row = _sparse_row(x, n_features) if is_sparse(x) else Row(None, _dense_row(x, n_features))
-    if sparse is None or sparse == (row.indices is not None):
-        return row
-    return _only_nonzeros(row.values) if sparse else Row(None, _spread(row, n_features))
 
 
 def as_kind(matrix: Any, sparse: bool) -> "Matrix":
@@ -207,70 +194,3 @@ def as_stream(matrix: "Matrix", y: Ints) -> Stream:
     if isinstance(matrix, np.ndarray):
         return Stream(None, None, matrix, y)
     return Stream(matrix.indptr.view(np.uint32), matrix.indices.view(np.uint32), matrix.data, y)
-
-
-def _dense_row(x: Any, n_features: int) -> Array:
-    try:
-        given = np.asarray(x)
-        if given.dtype.kind not in "biuf":
-            given = _numbers(x)
-        values = np.array(given, dtype=np.float64)
-    except (InvalidInput, TypeError, ValueError, OverflowError):
-        shown = " ".join(repr(x).split())  # those of pandas have several lines
-        raise InvalidInput(f"x must be {n_features} numbers, got {shown[:100]}") from None
-    if values.shape != (n_features,):
-        raise InvalidInput(f"x must be 1-D with {n_features} numbers, got shape {values.shape}")
-    position = _first_not_finite(values)
-    if position is not None:
-        raise InvalidInput(f"x must be finite, got {values[position]} at position {position}")
-    check_row(values)
-    return values
-
-
-def check_row(values: Array) -> None:
-    """Raise if the largest number of a row is too large or too small for its square to mean anything.
-
-    Examples
-    --------
-    >>> check_row(np.array([1e-160, 0.0]))
-    Traceback (most recent call last):
-    ...
-    delaytron.errors.InvalidInput: x must have a largest number of 0 or from 1e-50 to 1e+50, got 1e-160; scale it
-    """
-    square = float(values.dot(values))
-    if not SMALLEST**2 <= square <= LARGEST**2:
-        largest = float(np.abs(values).max(initial=0.0))
-        if largest > LARGEST or 0 < largest < SMALLEST:
-            raise InvalidInput(f"x must have {MODERATE}, got {largest:g}; scale it")
-
-
-def _sparse_row(x: Any, n_features: int) -> Row:
-    if not _is_plain_row(x, n_features):
-        x = check_matrix(x, n_features, one_row_ok=True)
-    if x.shape[0] != 1:
-        raise InvalidInput(f"x must be one row, got {x.shape[0]}")
-    values = x.data.astype(np.float64)
-    check_row(values)
-    return Row(x.indices.astype(np.uint32), values)
-
-
-def _is_plain_row(x: Any, n_features: int) -> bool:
-    """Whether x is a good CSR row as it stands: a tenth of the time that a full check takes."""
-    if x.format != "csr" or x.shape != (1, n_features) or x.data.dtype != np.float64:
-        return False
-    indices, values = x.indices, x.data
-    ordered = indices.size == values.size and bool((indices[1:] > indices[:-1]).all())
-    inside = indices.size == 0 or 0 <= indices[0] <= indices[-1] < n_features
-    whole = x.indptr[0] == 0 and x.indptr[-1] == indices.size
-    return ordered and bool(inside and whole) and _squares_are_finite(values)
-
-
-def _only_nonzeros(values: Array) -> Row:
-    indices = np.flatnonzero(values)
-    return Row(indices.astype(np.uint32), values[indices])
-
-
-def _spread(row: Row, n_features: int) -> Array:
-    values = np.zeros(n_features)
-    values[row.indices] = row.values
-    return values

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 import delaytron as dt
 import paper
 import paper_learners
-from delaytron.matrices import as_row
+from delaytron.learners.rows import as_row
 from streams import answer, interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
 
 SETTINGS = {

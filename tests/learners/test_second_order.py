@@ -14,8 +14,8 @@ import delaytron as dt
 from delaytron.kernels.second_order import LATE, REFRESH, check_memory
 from delaytron.learners.confidit import Confidit
 from delaytron.learners.newtron import Newtron
+from delaytron.learners.rows import as_row
 from delaytron.learners.soba import Soba
-from delaytron.matrices import as_row
 from delaytron.records import Play
 from paper_second_order import softmax
 from streams import correct_late, learn, make, play_online, same_bits, stories

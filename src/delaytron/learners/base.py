@@ -14,9 +14,10 @@ from delaytron.learners.average import Average
 from delaytron.learners.copies import copy_deeply, reduce_learner, take_over
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.options import COMMON, WORDS, Common, own_parameters, read_answer, read_common
+from delaytron.learners.rows import as_row
 from delaytron.learners.rule import Rule, stack
 from delaytron.learners.scoring import score_rows
-from delaytron.matrices import as_row, check_matrix
+from delaytron.matrices import check_matrix
 from delaytron.records import Array, Bools, Decision, Ints, Play, Row, Size
 
 DEFAULT_GAMMA = 2.0**-6
