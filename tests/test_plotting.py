@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import delaytron as dt
-from delaytron.plotting import draw_band, look_of, name_errors, save_figure
+from delaytron.plotting import draw_band, name_errors, save_figure, style_of
 
 FORMS = ["svg", "png", "pdf"]
 DRAWING = """
@@ -27,9 +27,9 @@ def figure():
     panel = drawn.subplots()
     panel.set_yscale("log")
     for place in range(3):
-        colour = look_of(place)["color"]
+        colour = style_of(place)["color"]
         draw_band(panel, [1, 2, 3], [0.3, 0.2, 0.1 + place], [0.1] * 3, [0.5] * 3, color=colour, marker="o")
-        panel.plot([1, 2], [0.4, 0.3], label=f"line {place}", **look_of(place, hollow=True))
+        panel.plot([1, 2], [0.4, 0.3], label=f"line {place}", **style_of(place, hollow=True))
     panel.bar([1, 2], [0.2, 0.3], hatch="//")
     name_errors(panel)
     panel.legend()
@@ -102,5 +102,5 @@ def test_a_figure_that_cannot_be_written_is_one_line(name, tmp_path):
 
 
 def test_no_two_of_many_lines_look_alike():
-    styles = [tuple(look_of(place).values()) for place in range(28)]
+    styles = [tuple(style_of(place).values()) for place in range(28)]
     assert len(set(styles)) == 28

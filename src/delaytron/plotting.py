@@ -59,7 +59,7 @@ def draw_band(panel: "Axes", x: Any, y: Any, low: Any, high: Any, **style: Unpac
     return panel.plot(x, y, **drawn)[0]
 
 
-def look_of(place: int, hollow: bool = False) -> LineStyle:
+def style_of(place: int, hollow: bool = False) -> LineStyle:
     """Return colour, marker and dashes of a line: no two alike of many."""
     colour = COLOURS[place % len(COLOURS)]
     return {

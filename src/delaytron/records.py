@@ -62,10 +62,10 @@ class Stream(NamedTuple):
 
 
 class Scenarios(NamedTuple):
-    """What happens to a run apart from its learner; each array has one entry per world.
+    """What happens to a run apart from its learner; each array has one entry per scenario.
 
     In round t (from 0) the answers to the rounds `arrivals[starts[t]:starts[t + 1]]`, ascending, are delivered,
-    then row `rows[t]` is shown, and `draws[t]` decides what is explored. The other arrays are empty where life is
+    then row `rows[t]` is shown, and `draws[t]` decides what is explored. The other arrays are empty where feedback is
     simple: what kind of event each arrival is, which answers of a round would be turned into a lie (bit 0 a
     "wrong", bit 1 a "right"), and how many rounds wait for an answer in round t.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.plotting import LineStyle, look_of, name_errors, save_figure
+from delaytron.plotting import LineStyle, name_errors, save_figure, style_of
 from delaytron.simulation.results import mean_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def plot_comparison(comparison: "Comparison", path: str | Path) -> None:
     heights = spread([_height(entries[-1], low, high) for entries in learners.values()], LABEL_HEIGHT / tall)
     known = list(dict.fromkeys(entry.learner for entry in comparison.entries))  # not by rank: a style belongs to a name
     for (name, entries), height in zip(learners.items(), heights, strict=True):
-        style = look_of(known.index(name), hollow=bool(entries[0].remark))
+        style = style_of(known.index(name), hollow=bool(entries[0].remark))
         aside = min(0.03, 0.24 / len(known)) * (known.index(name) - (len(known) - 1) / 2)
         ends = _draw_entries(panel, entries, aside, low, style)
         _draw_name(panel, comparison.marked(name), ends, height, style)

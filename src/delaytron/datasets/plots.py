@@ -1,4 +1,4 @@
-"""Pictures of data sets: how many rows each class has, and what some of them look like."""
+"""Figures of data sets: how many rows each class has, and what some of them look like."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ N_POINTS = 1000  # rows in a cloud
 
 
 def plot_dataset(data: Dataset, path: str | Path, image: tuple[int, int] | None = None) -> None:
-    """Save a picture: the rows of every class beside some images of it, or else beside a cloud of rows.
+    """Save a figure: the rows of every class beside some images of it, or else beside a cloud of rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A picture of recorded delays: how long they are, and how many rounds wait."""
+"""A figure of recorded delays: how long they are, and how many rounds wait."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ POINTS = 1000  # of a curve, at most; more would only make large files
 
 
 def plot_delays(summary: "DelaySummary", path: str | Path) -> None:
-    """Save a picture: the share of delays longer than k, recorded and fitted, and the rounds that wait over time."""
+    """Save a figure: the share of delays longer than k, recorded and fitted, and the rounds that wait over time."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     figure = Figure(figsize=(9.6, 3.9), layout="constrained")
@@ -61,8 +61,8 @@ def _draw_pending(panel: Any, summary: "DelaySummary") -> None:
         kinds.append(("those whose answer comes", summary.coming, COLOURS[1], "--"))
     for label, pending, colour, dash in kinds:
         rounds = np.linspace(1, summary.n_rounds, len(pending.stretches))
-        told = f"{label}: mean {pending.mean:,.0f}, highest {pending.highest:,}"
-        panel.plot(rounds, pending.stretches, color=colour, linestyle=dash, linewidth=1.4, label=told)
+        text = f"{label}: mean {pending.mean:,.0f}, highest {pending.highest:,}"
+        panel.plot(rounds, pending.stretches, color=colour, linestyle=dash, linewidth=1.4, label=text)
     panel.set(xlabel="round", title="rounds that wait for an answer")
     panel.set_ylim(0, 1.25 * summary.pending.highest)  # room for the legend
     for axis in (panel.xaxis, panel.yaxis):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
-STRETCHES = 400  # of rounds, for which the pending ones are told
+STRETCHES = 400  # of rounds, for which the pending ones are counted
 
 
 class Pending(NamedTuple):
@@ -81,14 +81,14 @@ class DelaySummary:
         return np.asarray(1 - np.cumsum(self.counts) / max(1, self.counts.sum()))
 
     def plot(self, path: str | Path) -> None:
-        """Save a picture: how many delays are longer than k, with the fits, and how many rounds wait."""
+        """Save a figure: how many delays are longer than k, with the fits, and how many rounds wait."""
         from delaytron.delays.plots import plot_delays  # noqa: PLC0415 - needs matplotlib
 
         plot_delays(self, path)
 
 
 def summarize(delays: Any, name: str = "delays") -> DelaySummary:
-    """Summarize a trace, or integers that are recorded delays (-1 for never); `name` is for pictures.
+    """Summarize a trace, or integers that are recorded delays (-1 for never); `name` is for figures.
 
     Examples
     --------

@@ -34,10 +34,10 @@ def read_npy(file: IO[bytes], size: int) -> NDArray[Any]:
     shape, dtype = _header(file)
     if dtype.hasobject:
         raise ValueError(CODE)
-    told = math.prod(shape) * dtype.itemsize
+    expected = math.prod(shape) * dtype.itemsize
     there = size - file.tell()
-    if min(shape, default=0) < 0 or told > there:
-        raise ValueError(f"it should hold {shape} numbers of {dtype}, {told:,} bytes, but has {there:,}")
+    if min(shape, default=0) < 0 or expected > there:
+        raise ValueError(f"it should hold {shape} numbers of {dtype}, {expected:,} bytes, but has {there:,}")
     file.seek(0)
     array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
     return array

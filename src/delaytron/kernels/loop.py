@@ -16,7 +16,7 @@ from delaytron.kernels.linear import prefetch_row, row_of, score
 from delaytron.records import Array, Ints, Log, Play, Row, Scenarios, Span, Stream
 
 pick: Any = slot()  # (state, params, x, u, scratch, extra) -> greedy label, played label, its probability
-step: Any = slot()  # (state, params, past, told): what one answer does to the state
+step: Any = slot()  # (state, params, past, observation): what one answer does to the state
 revise: Any = slot()  # (state, params, past): the answer that was counted as wrong is right after all
 revises: Any = slot()  # whether that is more than a step with "right", True or False
 tick: Any = slot()  # (state, params, round, outstanding): once a round, before its updates
@@ -198,7 +198,7 @@ def example(stream: Stream, i: int) -> tuple[Row, int]:
 
 @kernel
 def scenario_at(scenarios: Scenarios, w: int) -> Scenarios:
-    """Return one world."""
+    """Return one scenario."""
     return Scenarios(
         scenarios.rows[w],
         scenarios.draws[w],

@@ -1,4 +1,4 @@
-"""Dilute bandit feedback (after Batra and Manwani, 2021): play m labels, hear whether the true one is among them."""
+"""Dilute bandit feedback (after Batra and Manwani, 2021): play m labels, learn whether the true one is among them."""
 
 from functools import cache
 from math import comb
@@ -188,7 +188,7 @@ class Dilute(Learner):
         super().__init__(K, n_features, Params(self.gamma, self.m, n_sets, self.estimator == "set"), common)
 
     def _decision(self, play: Play) -> SetDecision:
-        """Return what the caller is told of a round: the set, too."""
+        """Return what the caller gets to know of a round: the set, too."""
         every = np.arange(self.n_classes)
         extras = np.broadcast_to(play.extra, (self.n_classes, play.extra.size))
         labels = tuple(every[self._is_correct(every, extras, every)].tolist())

@@ -32,9 +32,9 @@ class Params(NamedTuple):
 
 @kernel
 def noisy_update(W: Array, rho0: float, rho1: float, past: Play, correct: bool) -> None:
-    """W += U~, whose expectation over the lies is Banditron's; a "wrong" may move the played row, too."""
-    told = (1.0 if correct else 0.0) - rho0
-    move = told / ((1.0 - rho0 - rho1) * past.prob)
+    """W += U~, whose expectation over the noise is Banditron's; a "wrong" may move the played row, too."""
+    excess = (1.0 if correct else 0.0) - rho0
+    move = excess / ((1.0 - rho0 - rho1) * past.prob)
     if past.label == past.greedy:
         add_row(W, past.label, move - 1.0, past.x.indices, past.x.values)
     else:
@@ -118,7 +118,7 @@ def step_estimating(state: Any, params: Any, past: Play, correct: bool) -> None:
 
 @kernel
 def revise_estimating(state: Any, params: Any, past: Play) -> None:
-    """Correct W with the present rates; the model and the tally hear the "right" as one more answer."""
+    """Correct W with the present rates; the model and the tally take the "right" as one more answer."""
     noisy_revision(state.W, state.rates[0], state.rates[1], past)
     listen(state, params, past, True)
 

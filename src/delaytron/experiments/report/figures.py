@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from delaytron.experiments.report.model import MAJORITY, Chart, Panel, Series
-from delaytron.plotting import LineStyle, draw_band, look_of, name_errors, save_figure
+from delaytron.plotting import LineStyle, draw_band, name_errors, save_figure, style_of
 
 ENDINGS = (".png", ".svg")
 WIDTH = 3.1  # inches of a panel
@@ -89,7 +89,7 @@ def _step(chart: Chart, count: int) -> float:
 
 def _draw(ax: Any, kind: str, series: Series, step: float, place: float) -> Handle:
     """Draw a series, so many steps aside; return what stands for it in the legend."""
-    style = look_of(series.style)
+    style = style_of(series.style)
     if series.dashed:
         style["linestyle"] = DASHES
     if kind == "band":
