@@ -54,9 +54,9 @@ test: .venv/ready $(if $(CI),.venv/features .venv/extras $(NUMBAS))
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup
 
-# What takes longer than a landing may: marked tests, and ten times as many random examples.
-torture: .venv/ready .venv/features .venv/extras
-	DELAYTRON_TORTURE=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup
+# What takes longer than a landing may: the tests marked `torture`.
+torture: .venv/ready
+	DELAYTRON_TORTURE=1 $(BIN)/pytest -m torture --numprocesses 2 --dist loadgroup
 
 coverage: .venv/ready
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup --cov --cov-report term

@@ -11,14 +11,14 @@ if BESIDE.is_dir():
     os.environ.setdefault("DELAYTRON_DATA", str(BESIDE))
 REAL_DATA = Path(os.environ.get("DELAYTRON_DATA", "absent"))
 
-TORTURE = bool(os.environ.get("DELAYTRON_TORTURE"))  # set by `make torture`: the long tests, and many more examples
+TORTURE = bool(os.environ.get("DELAYTRON_TORTURE"))  # set by `make torture`
 
 settings.register_profile(
     "ours",
     deadline=None,  # the first example compiles
-    max_examples=300 if TORTURE else 30,
+    max_examples=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    derandomize=bool(os.environ.get("CI")) and not TORTURE,
+    derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("ours")
 

@@ -66,7 +66,7 @@ class Scenarios(NamedTuple):
 
     In round t (from 0) the answers to the rounds `arrivals[starts[t]:starts[t + 1]]`, ascending, are delivered,
     then row `rows[t]` is shown, and `draws[t]` decides what is explored. The other arrays are empty where feedback is
-    simple: what kind of event each arrival is, which answers of a round would be turned into a lie (bit 0 a
+    simple: what kind of event each arrival is, which answers of a round would be flipped (bit 0 a
     "wrong", bit 1 a "right"), and how many rounds wait for an answer in round t.
     """
 
