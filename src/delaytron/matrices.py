@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Matrix: TypeAlias = NDArray[np.float64] | Sparse
 
 MODERATE = f"a largest number of 0 or from {SMALLEST:g} to {LARGEST:g}"
-SLICE = 2**20  # numbers looked at together, so that a check of a large matrix needs no large scratch
+SLICE = 2**16  # numbers looked at together, so that a check of a large matrix needs no large scratch
 
 
 def is_sparse(X: object) -> "TypeGuard[Sparse]":
