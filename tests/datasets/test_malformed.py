@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import delaytron as dt
 from delaytron import cli
+from delaytron.datasets.files import ENDINGS, FORMATS
 from delaytron.files.lines import place_of
 
 NOT_A_NUMBER = (
@@ -200,7 +201,7 @@ def test_a_bad_file_is_one_line_that_names_it(case, tmp_path):
         ("a.npz", of_npz(X=BITS, y=[1]), {"categorical": ["c"]}, ": a npz file takes no categorical, got ['c']"),
         ("a.svm", b"1 1:1\n", {"label": "c"}, ": a libsvm file takes no label, got 'c'"),
         ("a.txt", b"a,y\n1,x\n", {}, ": the ending must tell what is in the file, one of .csv, .tsv, "),
-        ("a.txt", b"a\n", {"format": "svm"}, "format must be one of csv, tsv, parquet, feather, npz, libsvm; got"),
+        ("a.txt", b"a\n", {"format": "svm"}, f"format must be one of {', '.join(FORMATS)}; got"),
         ("a.csv", b"a,y\n1,x\n", {"scale": "max"}, "scale must be one of unit, standard; got 'max'"),
     ],
 )
@@ -218,7 +219,7 @@ def test_an_option_that_does_not_fit_is_one_line(name, content, flags, message, 
 def test_a_file_that_is_not_there_is_one_line_that_says_what_is(tmp_path):
     said = refused(tmp_path / "a.csv")
     assert said.startswith("data set must be one of cifar10, ")
-    assert "a file that is there (.csv, .tsv, .parquet, .pq, .feather, .arrow, .npz" in said
+    assert f"a file that is there ({', '.join(ENDINGS)})" in said
     assert said.endswith(f"got '{tmp_path / 'a.csv'}'")
     assert_one_line(run("--data", tmp_path / "a.csv"), said)
 
