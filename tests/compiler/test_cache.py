@@ -246,3 +246,54 @@ def test_compiling_again_removes_the_files(folder):
 
 def test_the_folder_is_that_of_numba(folder):
     assert Path(fill(add_tripled, "test.add_tripled").compiled.stats.cache_path).parent == folder
+
+
+SWAPPED = """
+import delaytron as dt
+learner = dt.Delaytron(2, 1, gamma=0.25, eta=3.0, seed=1)
+decision = learner.decide([1.0])
+learner.feedback(decision.id, correct=False)
+learner.flush()
+print(decision.prob, learner.weights.min())
+"""
+
+
+def changed_copy(tmp_path, file, old, new):
+    """Return a copy of the package, and how to change one of its files."""
+    copy = tmp_path / "src"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    path = copy / "delaytron" / file
+
+    def change():
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+
+    return copy, change
+
+
+def run_copy(copy, script):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(copy), "PYTHONPATH": str(copy)}
+    command = [sys.executable, "-B", "-c", script]
+    return succeed(subprocess.run(command, env=environment, capture_output=True, text=True, check=False))
+
+
+def test_code_for_parameters_in_another_order_is_not_used(tmp_path):
+    """Machine code finds gamma by its place in the tuple of parameters."""
+    fields = "    gamma: float\n    eta: float\n"
+    copy, change = changed_copy(tmp_path, "learners/delaytron.py", fields, "    eta: float\n    gamma: float\n")
+    path = copy / "delaytron" / "learners" / "delaytron.py"
+    given = "Params(self.gamma, self.eta)"
+    path.write_text(path.read_text().replace(given, "Params(gamma=self.gamma, eta=self.eta)"))
+    before = run_copy(copy, SWAPPED)
+    change()
+    assert run_copy(copy, SWAPPED) == before
+
+
+def test_code_compiled_with_other_options_is_not_used(tmp_path):
+    copy, change = changed_copy(tmp_path, "compiler/build.py", '"error_model": "numpy"', '"error_model": "python"')
+    run_copy(copy, SWAPPED)
+    kept = set(files_in(copy))
+    change()
+    run_copy(copy, SWAPPED)
+    assert kept
+    assert set(files_in(copy)) > kept

@@ -3,10 +3,12 @@
 import signal
 import sys
 import threading
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import delaytron as dt
 from delaytron.learners.ledger import OPEN
@@ -124,6 +126,29 @@ def test_an_action_interrupted_at_any_line_and_done_again_is_the_action(name, ac
     assert line > 20
 
 
+def first(learner):
+    """Make the first decision, which turns the learner to sparse rows."""
+    if not learner.ledger.rounds:
+        learner.decide(csr_array(ROWS[:1]))
+
+
+@pytest.mark.parametrize("name", by_learner(LEARNERS))
+def test_the_first_decision_may_be_interrupted_at_any_line_too(name, tmp_path):
+    """It makes a new state for sparse rows: until it is there, the old one is used."""
+    expected = LEARNERS[name]()
+    first(expected)
+    play(expected, 20)
+    line = 1
+    while interrupted(learner := LEARNERS[name](), first, line):
+        learner.predict(ROWS[:2])
+        learner.save(tmp_path / "model")
+        for one in (learner, dt.load(tmp_path / "model"), deepcopy(learner)):
+            first(one)
+            assert knowledge(play(one, 20)) == knowledge(expected), f"interrupted at line {line}"
+        line += 1
+    assert line > 20
+
+
 @pytest.mark.parametrize("name", by_learner(LEARNERS))
 def test_an_answer_interrupted_at_any_line_is_taken_or_not(name):
     def answer(learner):
@@ -209,7 +234,7 @@ def test_a_copy_made_beside_working_threads_is_of_one_moment():
     thread.start()
     try:
         for _ in range(30):
-            twin = learner.__deepcopy__({})
+            twin = deepcopy(learner)
             twin.flush()
             answered = twin.ledger.rounds - twin.pending
             assert twin.weights.sum() == -answered
@@ -221,5 +246,40 @@ def test_a_copy_made_beside_working_threads_is_of_one_moment():
 def test_bits_of_a_learner_do_not_depend_on_the_lock():
     """A learner that was copied goes on like the one it was copied from."""
     learner = play(LEARNERS["averaged"](), 12)
-    twin = learner.__deepcopy__({})
+    twin = deepcopy(learner)
     assert same_bits(play(learner, 30).weights, play(twin, 30).weights)
+
+
+def test_a_signal_handler_must_leave_a_busy_learner_alone(tmp_path):
+    """What it asks for is refused in one line; the call that it interrupted goes on when it is made again."""
+    learner = dt.AdaptiveDelaytron(3, 3, gamma=0.3, seed=1, expire_after=3, on_expiry="wrong")
+    expected = play(dt.AdaptiveDelaytron(3, 3, gamma=0.3, seed=1, expire_after=3, on_expiry="wrong"), 39)
+    refused = []
+
+    def save(frame, event, _):
+        if event == "line" and frame.f_code.co_name == "apply_arrived":
+            sys.settrace(None)
+            try:
+                learner.save(tmp_path / "model")
+            except dt.DelaytronError as problem:
+                refused.append(str(problem))
+        return save
+
+    while learner.ledger.rounds < 39:
+        sys.settrace(save)
+        try:
+            play(learner, learner.ledger.rounds + 1)
+        finally:
+            sys.settrace(None)
+    assert len(refused) == 39
+    assert refused[0].startswith("this AdaptiveDelaytron is in the middle of another call of the same thread; ")
+    assert knowledge(learner) == knowledge(expected)
+
+
+def test_a_refused_first_decision_leaves_a_state_that_can_be_used():
+    """A pool too large for sparse rows was left with dense weights that compiled code took for sparse ones."""
+    learner = dt.Bold(dt.Banditron(2, 40_000_000, seed=1))
+    row = csr_array(([1.0], ([0], [39_999_999])), shape=(1, 40_000_000))
+    with pytest.raises(dt.InvalidInput, match="the pool would take"):
+        learner.decide(row)
+    assert learner.predict(row).tolist() == [0]

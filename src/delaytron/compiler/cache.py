@@ -7,6 +7,7 @@ written costs one line of warning.
 
 import pickle
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -70,10 +71,24 @@ class KernelCache:
             _remove(path)
 
     def _path(self, signature: Any, codegen: Any) -> Path:
-        machine = codegen.magic_tuple()
-        compiler = (numba.__version__, llvmlite.__version__)
-        key = sha256(repr((FORMAT, compiler, machine, signature)).encode()).hexdigest()
+        compiler = (numba.__version__, llvmlite.__version__, compiler_digest())
+        arguments = (signature, [named_tuples(one) for one in signature])
+        key = sha256(repr((FORMAT, compiler, codegen.magic_tuple(), arguments)).encode()).hexdigest()
         return self._folder / f"{self._form.filename_base}.{key[:16]}.nbc"
+
+
+@cache
+def compiler_digest() -> str:
+    """Return a digest of the files that say how kernels are compiled: options, and the treatment of parts."""
+    files = [Path(__file__).with_name(name) for name in ("build.py", "inline.py", "cache.py")]
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def named_tuples(kind: Any) -> list[Any]:
+    """Return the names and the fields of every named tuple in a type: machine code finds a field by its place."""
+    own = [(kind.instance_class.__module__, str(kind))] if hasattr(kind, "instance_class") else []
+    own += [getattr(kind, "fields", ())]
+    return own + [named_tuples(part) for part in getattr(kind, "types", ())]
 
 
 def seal(name: str, content: bytes) -> bytes:

@@ -8,13 +8,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from delaytron.checks import check_integer
+from delaytron.errors import DelaytronError
 from delaytron.kernels.linear import as_matrix, zero_weights
 from delaytron.learners import rounds
 from delaytron.learners.average import Average
-from delaytron.learners.copies import copy_deeply, reduce_learner, take_over
+from delaytron.learners.copies import copy_deeply, fields_of, reduce_learner, take_over
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.options import COMMON, WORDS, Common, own_parameters, read_answer, read_common
-from delaytron.learners.rows import as_row
+from delaytron.learners.rows import as_kind_of_row, as_row
 from delaytron.learners.rule import Rule, stack
 from delaytron.learners.scoring import score_rows
 from delaytron.matrices import check_matrix
@@ -86,15 +87,16 @@ class Learner:
         x : 1-D array, list, or one CSR row
             The example.
         """
+        given = as_row(x, self.n_features, None)
         with self._lock:
             rounds.recover(self)
+            self._interrupted = True
             now = self.ledger.rounds + 1
-            row = as_row(x, self.n_features, None if now == 1 else self.sparse)
+            row = given if now == 1 else as_kind_of_row(given, self.n_features, self.sparse)
             if now == 1:
                 self._reset_state(sparse=row.indices is not None)
             self._prepare(now)
             rounds.compile_all(self, row)
-            self._interrupted = True
             rounds.begin(self, now)
             rounds.apply_arrived(self)
             play = rounds.choose(self, now, row)
@@ -113,12 +115,12 @@ class Learner:
         answer = read_answer(self, correct, label)
         with self._lock:
             rounds.recover(self)
-            arrival = self.ledger.read(id, answer)
-            if arrival.kind is not None:
-                self._interrupted = True
-                self.ledger.note(arrival.number, arrival.kind, answer)
-                self._interrupted = False
-            return arrival.reply
+            self._interrupted = True
+            reply = self.ledger.answer(id, answer)
+            self._interrupted = False
+            if isinstance(reply, DelaytronError):
+                raise reply
+            return reply
 
     def flush(self) -> None:
         """Apply the answers that came now; this is not a round, so no clock moves."""
@@ -202,12 +204,11 @@ class Learner:
 
     def _reset_state(self, sparse: bool) -> None:
         """Start from zero, with weights for dense or for sparse rows."""
-        self.sparse = sparse
-        rounds.start_from(self, begun=0)
         stacked = self.rule.init(stack(self.params), self.size(sparse))
-        self.state = type(stacked)(*(field[0] for field in stacked))
-        if self.average:
-            self._average = Average(zero_weights(1, self.size(sparse))[0])
+        state = type(stacked)(*(field[0] for field in stacked))
+        average = {"_average": Average(zero_weights(1, self.size(sparse))[0])} if self.average else {}
+        rounds.start_from(self, begun=0)
+        vars(self).update(average, sparse=sparse, state=state)  # all at once: compiled code trusts that they fit
 
     def restore(self, sparse: bool, state: Any, ledger: Ledger, average: Array | None, begun: bool = False) -> None:
         """Take over a saved state; exploration and noise go on with the draws after the last decision's."""
@@ -237,3 +238,8 @@ class Learner:
     def __repr__(self) -> str:
         shown = {k: v for k, v in self.settings().items() if k == "seed" or k not in COMMON or v != COMMON[k]}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+rounds.ENTRIES.update(
+    call.__code__ for call in (Learner.decide, Learner.feedback, Learner.flush, Learner.save, fields_of)
+)

@@ -2,23 +2,15 @@
 
 from array import array
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from delaytron.errors import ConflictingFeedback, UnknownDecision
+from delaytron.errors import ConflictingFeedback, DelaytronError, UnknownDecision
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
 from delaytron.records import Play
 
 OPEN, LAPSED = -1, -2  # no answer yet; no answer in time
-
-
-class Arrival(NamedTuple):
-    """What an answer comes to: the decision, the event to apply (none if nothing changes), and the reply."""
-
-    number: int
-    kind: int | None
-    reply: str
 
 
 class Ledger:
@@ -49,24 +41,23 @@ class Ledger:
         self.plays[play.round] = play
         self.answers.append(OPEN)
 
-    def read(self, id: Any, answer: int) -> Arrival:
-        """Return what an answer comes to; the same one again is nothing new, another one is an error."""
+    def answer(self, id: Any, answer: int) -> str | DelaytronError:
+        """Let an answer wait to be applied; the same one again is nothing new, for another one return the error."""
         number = self._number(id)
+        if number is None:
+            return UnknownDecision(f"decision {id!r} was never issued; {self._issued()}")
         known = self.answers[number - 1]
         if known == answer:
-            return Arrival(number, None, "duplicate")
-        if known == OPEN:
-            return Arrival(number, ANSWERED, "accepted")
-        if known != LAPSED:
-            was = self._word(known)
-            now = self._word(answer)
-            raise ConflictingFeedback(f"decision {id!r} was answered {was}, now {now} came; a second answer must agree")
-        if number not in self.plays:  # dropped, and gone; counted as wrong, it may be right
-            return Arrival(number, None, "expired")
-        return Arrival(number, REVISED, "accepted")
+            return "duplicate"
+        if known == LAPSED and number not in self.plays:  # dropped, and gone; counted as wrong, it may be right
+            return "expired"
+        if known not in (OPEN, LAPSED):
+            both = f"{self._word(known)}, now {self._word(answer)} came"
+            return ConflictingFeedback(f"decision {id!r} was answered {both}; a second answer must agree")
+        self._note(number, ANSWERED if known == OPEN else REVISED, answer)
+        return "accepted"
 
-    def note(self, number: int, kind: int, answer: int) -> None:
-        """Let an answer wait to be applied."""
+    def _note(self, number: int, kind: int, answer: int) -> None:
         self.arrived[number] = kind
         self.answers[number - 1] = answer
         self.settled += kind == ANSWERED
@@ -95,15 +86,15 @@ class Ledger:
                 self.answers[number - 1] = OPEN
             if self.answers[number - 1] < 0:
                 del self.arrived[number]
-        self.settled = int(np.count_nonzero(np.array(self.answers, np.int64) != OPEN))
+        self.settled = int(np.count_nonzero(np.array(self.answers) != OPEN))
 
-    def _number(self, id: Any) -> int:
+    def _number(self, id: Any) -> int | None:
         try:
             if not isinstance(id, bool) and 1 <= index(id) <= len(self.answers):
                 return index(id)
         except TypeError:
             pass
-        raise UnknownDecision(f"decision {id!r} was never issued; {self._issued()}")
+        return None
 
     def _issued(self) -> str:
         return f"known are 1 to {self.rounds}" if self.rounds else "none was issued yet"

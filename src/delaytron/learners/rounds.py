@@ -6,10 +6,13 @@ that was interrupted before `choose` has not been played: what it let expire wai
 up where it was. After `choose` it has been played, and is filed as open.
 """
 
+from inspect import currentframe
+from types import CodeType
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from delaytron.errors import DelaytronError
 from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOW, PLAYED, PROB
 from delaytron.learners.scoring import new_scratch
 from delaytron.records import Array, Play, Row
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from delaytron.learners.base import Learner
 
 N_MARKS = 8
+ENTRIES: set[CodeType] = set()  # the code of every call that may change a learner
 
 
 def start_from(learner: "Learner", begun: int) -> None:
@@ -30,9 +34,8 @@ def start_from(learner: "Learner", begun: int) -> None:
 
 def use_marks(learner: "Learner", marks: Array) -> None:
     """Let the compiled code write to these marks."""
-    learner._marks = marks
-    learner._is_compiled = False
-    learner.scratch = (*new_scratch(learner.n_classes), marks)
+    scratch = (*new_scratch(learner.n_classes), marks)
+    vars(learner).update(_marks=marks, _is_compiled=False, scratch=scratch)
 
 
 def compile_all(learner: "Learner", row: Row) -> None:
@@ -128,6 +131,7 @@ def recover(learner: "Learner") -> None:
     """Finish or take back what an exception interrupted, if one did; may be interrupted itself."""
     if not learner._interrupted:
         return
+    check_not_running(learner)
     number = int(learner._marks[APPLIED])
     if number and learner.ledger.arrived.get(number, learner._marks[KIND]) == learner._marks[KIND]:
         _close(learner, number)
@@ -137,6 +141,25 @@ def recover(learner: "Learner") -> None:
     learner.ledger.repair()
     rewind(learner)
     learner._interrupted = False
+
+
+def check_not_running(learner: "Learner") -> None:
+    """Raise if this call comes from within another one: from a signal handler, or a finalizer.
+
+    The lock lets a thread in that holds it already, so that it is not locked out for ever where an exception keeps it
+    from letting go.
+    """
+    frame = currentframe()
+    depth = 0
+    while frame is not None:
+        code = frame.f_code
+        depth += code in ENTRIES and frame.f_locals.get(code.co_varnames[0]) is learner
+        frame = frame.f_back
+    if depth > 1:
+        raise DelaytronError(
+            f"this {type(learner).__name__} is in the middle of another call of the same thread; "
+            "a signal handler or finalizer must leave it alone"
+        )
 
 
 def is_begun(learner: "Learner") -> bool:

@@ -19,7 +19,12 @@ def as_row(x: Any, n_features: int, sparse: bool | None) -> Row:
     Row(indices=array([1], dtype=uint32), values=array([2.5]))
     """
     row = _sparse_row(x, n_features) if is_sparse(x) else Row(None, _dense_row(x, n_features))
-    if sparse is None or sparse == (row.indices is not None):
+    return row if sparse is None else as_kind_of_row(row, n_features, sparse)
+
+
+def as_kind_of_row(row: Row, n_features: int, sparse: bool) -> Row:
+    """Return a checked row as the kind that is wanted."""
+    if sparse == (row.indices is not None):
         return row
     return _only_nonzeros(row.values) if sparse else Row(None, _spread(row, n_features))
 
