@@ -10,8 +10,6 @@ from typer.testing import CliRunner
 import delaytron as dt
 from delaytron import cli, theory
 from delaytron.cli import bounds
-from delaytron.experiments.report.model import shown
-from delaytron.experiments.report.theory import COLUMNS, theory_section
 from delaytron.rng import stream
 from delaytron.simulation.results import mean_of
 from delaytron.theory import plots
@@ -401,25 +399,3 @@ def test_the_examples_in_the_help_run(tmp_path, monkeypatch):
         assert delaytron(*example, *small).exit_code == 0, example
     assert (tmp_path / "synsep.png").read_bytes().startswith(b"\x89PNG")
     assert {path.name for path in tmp_path.iterdir()} == {"iris.csv", "out", "synsep.png", "bounds.csv"}
-
-
-class TestSection:
-    def test_the_report_holds_regret_beside_bounds(self):
-        section = theory_section(["usps", "digits"], (1, "fixed:7"), gamma=0.2, rounds=200, runs=2)
-        assert section.table.columns == COLUMNS
-        assert len(section.table.rows) == 2 * 6
-        assert [row[1] for row in section.table.rows[::6]] == ["1", "fixed:7"]
-        row = dict(zip(COLUMNS, section.table.rows[2], strict=True))
-        assert row["statement"] == "Theorem R1"
-        found = study(dt.datasets.load("digits"), TrialTerms(gamma=0.2, delay=1, rounds=200, runs=2))
-        one = next(one for one in found.measured if one.statement.name == "Theorem R1")
-        assert (row["bound"], row["measured"]) == (one.bound[-1], one.at_end)
-        assert row["share"] == one.at_end.value / one.bound[-1]
-        assert row["hinge regret"] is None
-        published = next(one for one in found.measured if one.statement.name == "Theorem 1")
-        assert section.table.rows[0][7] == published.stated_at_end
-        assert all(shown(cell) for row in section.table.rows for cell in row)
-        assert "2 runs of 200 rounds" in section.text
-
-    def test_data_sets_that_need_a_download_have_none(self):
-        assert theory_section(["usps", "cifar10"], (1,)) is None

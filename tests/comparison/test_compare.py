@@ -178,7 +178,7 @@ def test_delays_ascend_in_the_mean_wait():
     terms = Terms(rounds=500)
     delays = [1000, "fixed:3", dt.delays.Uniform(1), "1+missing:0.5", [5, 5]]
     prepared = prepare(DATA, ["perceptron"], delays, terms, None, {})
-    assert list(prepared.delays) == ["Uniform(D=1)", "fixed:3", "Trace(2 delays, 0.0% never)", "1+missing:0.5", "1000"]
+    assert list(prepared.delays) == ["uniform:1", "fixed:3", str(dt.delays.Trace([5, 5])), "1+missing:0.5", "1000"]
 
 
 def test_learners_ascend_in_the_error_at_the_largest_delay():

@@ -288,7 +288,7 @@ class TestResults:
         data = {"name": str(path), "sha256": file_digest(path)}
         run = RunSpec(data=data, learner="exact_pa", parameters={"gamma": 0.1}, delay="20", **how)
         played = dt.simulate("exact_pa", dt.datasets.load(path), delay=20, gamma=0.1, **how)
-        assert (play_job((run,)).mistakes[0] == played.mistakes).all()
+        assert (play_job((run,)).outcome[0] == played.mistakes).all()
         assert played.form == "sparse"
 
     def test_a_second_time_gives_the_same_bytes(self, spec, tmp_path):
@@ -466,7 +466,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("flags", "message"),
         [
-            (["--scale", "nan"], "scale must be in (0, 1], got nan"),
+            (["--share", "nan"], "share must be in (0, 1], got nan"),
             (["--only", "usps"], "a data set of the experiment must be one of digits, synsep; got 'usps'"),
             (["--share", "0"], "share must be in (0, 1], got 0.0"),
             (["--backend", "fog"], "backend must be one of threads, processes, dask, ray; got 'fog'"),

@@ -91,8 +91,8 @@ BAD_FEEDBACK = [
     ((True, True), {}, dt.UnknownDecision, "decision True was never issued"),
     ((3, "yes"), {}, dt.InvalidInput, "correct must be True or False, got 'yes'"),
     ((3, 2), {}, dt.InvalidInput, "correct must be True or False, got 2"),
-    ((3,), {}, dt.InvalidInput, r"Delaytron is told feedback\(id, correct=...\), nothing else"),
-    ((3,), {"label": 1}, dt.InvalidInput, r"Delaytron is told feedback\(id, correct=...\), nothing else"),
+    ((3,), {}, dt.InvalidInput, r"Delaytron takes feedback\(id, correct=...\), nothing else"),
+    ((3,), {"label": 1}, dt.InvalidInput, r"Delaytron takes feedback\(id, correct=...\), nothing else"),
     ((3, True), {"label": 1}, dt.InvalidInput, "nothing else"),
 ]
 
@@ -217,7 +217,7 @@ def test_a_perceptron_is_told_the_true_label():
     learner = dt.Perceptron(3, 2, seed=0)
     decision = learner.decide([1.0, 0.5])
     assert (decision.label, decision.prob) == (0, 1.0)
-    with pytest.raises(dt.InvalidInput, match=r"Perceptron is told feedback\(id, label=...\), nothing else"):
+    with pytest.raises(dt.InvalidInput, match=r"Perceptron takes feedback\(id, label=...\), nothing else"):
         learner.feedback(decision.id, correct=True)
     with pytest.raises(dt.InvalidInput, match=r"label must be in 0..2, got 3"):
         learner.feedback(decision.id, label=3)

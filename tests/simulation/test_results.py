@@ -32,7 +32,7 @@ def test_the_table_has_a_row_per_run_and_checkpoint():
     table = RESULT.to_table()
     assert table.num_rows == 8 * RESULT.rounds.size
     assert table.column_names == [
-        "learner", "dataset", "delay", "gamma", "run", "round", "error_rate", "greedy_error_rate",
+        "learner", "dataset", "form", "delay", "gamma", "run", "round", "error_rate", "greedy_error_rate",
     ]  # fmt: skip
     last = table.filter(table["round"].to_numpy() == 200)
     np.testing.assert_array_equal(last["error_rate"].to_numpy(), RESULT.final_error)

@@ -187,7 +187,7 @@ def _classes(learners: Learners) -> dict[str, type[Learner]]:
 
 
 def _ordered(delays: Iterable[Any], terms: Terms) -> dict[str, Delay]:
-    """Return the delays by the names that the user gave them, ascending in the mean wait."""
+    """Return the delays by the names that the user gave them, by the mean wait, ascending."""
     asked = [delays] if isinstance(delays, str | int) else list(delays)
     named = _by_name("delays", [(_label(delay), as_delay(delay)) for delay in asked])
     return dict(sorted(named.items(), key=lambda item: mean_wait(item[1], terms.rounds, terms.seed)))

@@ -82,12 +82,12 @@ class Comparison:
 
     @property
     def delays(self) -> list[str]:
-        """The delays, ascending in the mean wait."""
+        """The delays, by the mean wait, ascending."""
         return list(dict.fromkeys(entry.delay for entry in self.entries))
 
     @property
     def learners(self) -> dict[str, list[Entry]]:
-        """The learners with their entries, ascending in the mean error at the largest delay."""
+        """The learners with their entries, by the mean error, ascending, at the largest delay."""
         found: dict[str, list[Entry]] = {}
         for entry in self.entries:
             found.setdefault(entry.learner, []).append(entry)

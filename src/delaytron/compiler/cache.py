@@ -86,9 +86,10 @@ def compiler_digest() -> str:
 
 def named_tuples(kind: Any) -> list[Any]:
     """Return the names and the fields of every named tuple in a type: machine code finds a field by its place."""
-    own = [(kind.instance_class.__module__, str(kind))] if hasattr(kind, "instance_class") else []
-    own += [getattr(kind, "fields", ())]
-    return own + [named_tuples(part) for part in getattr(kind, "types", ())]
+    parts: list[Any] = [named_tuples(part) for part in getattr(kind, "types", ())]
+    if hasattr(kind, "instance_class"):
+        parts.append((kind.instance_class.__module__, kind.instance_class.__qualname__, kind.instance_class._fields))
+    return parts
 
 
 def seal(name: str, content: bytes) -> bytes:

@@ -53,7 +53,7 @@ def read_answer(learner: Any, correct: Any, label: Any) -> int:
     given = {"correct": correct, "label": label}
     value = given.pop(learner.feedback_type)
     if value is None or next(iter(given.values())) is not None:
-        raise InvalidInput(f"{type(learner).__name__} is told feedback(id, {learner.feedback_type}=...), nothing else")
+        raise InvalidInput(f"{type(learner).__name__} takes feedback(id, {learner.feedback_type}=...), nothing else")
     if learner.feedback_type == "correct":
         return int(check_bool("correct", value))
     if check_integer("label", value, at_least=0) >= learner.n_classes:
