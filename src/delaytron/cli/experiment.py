@@ -1,5 +1,6 @@
 """`delaytron experiment` and `reproduce`: what a TOML file says, played as far as it is not yet."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from delaytron.experiments.workers import Workers as Players
 
 MOST_ROWS = 100  # that anybody reads on a screen
+GRACE = 20.0  # seconds that an ending command has to stop its workers
 
 EXAMPLES = """
 Examples
@@ -150,11 +152,11 @@ def _play_missing(
 
 @contextmanager
 def _ended_by_signals(backend: str) -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block like Ctrl-C does, so that no worker is left; threads end by themselves."""
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, so that no worker is left; threads end by themselves."""
     if backend == "threads" or threading.current_thread() is not threading.main_thread():
         yield
         return
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # Windows has no SIGHUP
+    names = [name for name in ("SIGTERM", "SIGHUP", "SIGINT") if hasattr(signal, name)]  # Windows has no SIGHUP
     before = {name: signal.signal(getattr(signal, name), _end) for name in names}
     try:
         yield
@@ -164,7 +166,11 @@ def _ended_by_signals(backend: str) -> Iterator[None]:
 
 
 def _end(number: int, _: object) -> NoReturn:
-    raise SystemExit(128 + number)  # as a shell says it
+    code = 128 + number  # as a shell says it
+    hard_end = threading.Timer(GRACE, os._exit, (code,))  # for a library that waits for ever; what was played is kept
+    hard_end.daemon = True
+    hard_end.start()
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(code)
 
 
 def _warn(line: str) -> None:
