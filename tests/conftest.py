@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
@@ -23,10 +22,9 @@ settings.register_profile(
 settings.load_profile("ours")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Leave the long tests to `make torture`."""
-    if not TORTURE:
-        kept = pytest.mark.skip(reason="takes long: make torture")
-        for item in items:
-            if item.get_closest_marker("torture"):
-                item.add_marker(kept)
+    long = [item for item in items if item.get_closest_marker("torture")]
+    if long and not TORTURE:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
