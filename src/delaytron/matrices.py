@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     Matrix: TypeAlias = NDArray[np.float64] | Sparse
 
 MODERATE = f"a largest number of 0 or from {SMALLEST:g} to {LARGEST:g}"
+ZERO = np.uint64(0)
+ONE = SIGN = np.uint64(1)
+SMALLEST_BITS, LARGEST_BITS = np.array([SMALLEST, LARGEST]).view(np.uint64) << SIGN
 SLICE = 2**16  # numbers looked at together, so that a check of a large matrix needs no large scratch
 
 
@@ -99,6 +102,12 @@ def first_not_finite(values: NDArray[np.float64]) -> int | None:
     return None
 
 
+def has_moderate_square(values: NDArray[np.float64]) -> bool:
+    """Whether all is finite and the largest number moderate, found quickly; a row of zeros says no as well."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(SMALLEST**2 <= values.dot(values) <= LARGEST**2)
+
+
 def squares_are_finite(values: NDArray[np.float64]) -> bool:
     """Whether all is finite, found quickly; squares that overflow say no as well."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -129,9 +138,9 @@ def _canonical(given: Any) -> "Sparse":
 def _is_moderate(values: NDArray[np.float64]) -> bool:
     """Whether every number is 0 or far from the limits of floats, so that a look at each row is not needed."""
     for start in range(0, values.size, SLICE):
-        sizes = np.abs(values[start : start + SLICE])
-        if sizes.max(initial=0.0) > LARGEST or sizes.min(where=sizes > 0, initial=LARGEST) < SMALLEST:
-            return False
+        bits = values[start : start + SLICE].view(np.uint64) << SIGN  # without it they ascend as the sizes do
+        if bits.max(initial=ZERO) > LARGEST_BITS or (bits - ONE).min(initial=LARGEST_BITS) < SMALLEST_BITS - ONE:
+            return False  # 0 - 1 is the largest number there is, so that zeros do not count as small
     return True
 
 
