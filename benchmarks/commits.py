@@ -24,7 +24,7 @@ SPARSE = (random_csr(4000, 400, 0.11, format="csr", rng=rng), y)
 SMALL = rng.normal(size=(400, 64))
 
 def simulated(name, data, **options):
-    dt.simulate(name, data, delay=1000, rounds=20_000, runs=1, n_jobs=1, **options)
+    dt.simulate(name, data, delay=1000, rounds=200_000, runs=1, n_jobs=1, **options)
 
 def online(**options):
     learner = dt.Delaytron(10, 64, seed=0, **options)
