@@ -85,8 +85,8 @@ def plan(
     """Plan a deployment: what gamma to take, what exploring costs, and when an error target is reached.
 
     Every number is marked as a bound (proved, for the mean), a simulation (of
-    Delaytron, and of ova_logistic to compare) or exact. All is answered
-    for the delay and for twice the delay.
+    Delaytron, and of ova_logistic to compare) or exact. All is answered for
+    the delay and for twice the delay.
     """
     files = targets(plot)
     n_jobs = options.check_workers(workers)
