@@ -53,7 +53,7 @@ def test_facts_are_written_once_and_again_where_the_file_is_damaged(tmp_path, mo
     with monkeypatch.context() as patch:
         patch.setattr(facts, "load", lambda *_, **__: pytest.fail("loaded"))
         write_facts(conditions, tmp_path)
-    for damaged in (first[:20], first.replace(b'"rows": 50', b'"rows": 51')):
+    for damaged in (first[:20], first.replace(b'"rows":50', b'"rows":51')):
         assert damaged != first
         path.write_bytes(damaged)
         assert read_facts(conditions, tmp_path) == {}

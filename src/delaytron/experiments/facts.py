@@ -15,6 +15,7 @@ from delaytron.datasets.catalogue import CARDS
 from delaytron.datasets.form import SPARSE_BELOW
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import Condition
+from delaytron.experiments.sealed import check_seal, seal
 from delaytron.files.atomic import replace_file
 
 FOLDER = "data"  # below the results
@@ -43,13 +44,6 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
     storage: Storage
 
 
-class Sealed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file holds: the facts, and a digest of them."""
-
-    facts: DataFacts
-    sha256: str
-
-
 def write_facts(conditions: Iterable[Condition], folder: Path) -> None:
     """Write the facts of every data set that has none in the results folder yet.
 
@@ -61,7 +55,7 @@ def write_facts(conditions: Iterable[Condition], folder: Path) -> None:
         path = _path(description, folder)
         facts = None if _read(path) else _facts_of(description)
         if facts is not None:
-            replace_file(path, msgspec.json.format(msgspec.json.encode(Sealed(facts=facts, sha256=_digest(facts)))))
+            replace_file(path, seal(msgspec.json.encode(facts)))
 
 
 def read_facts(conditions: Iterable[Condition], folder: Path) -> dict[str, DataFacts]:
@@ -135,11 +129,8 @@ def _path(description: Description, folder: Path) -> Path:
 def _read(path: Path) -> DataFacts | None:
     """Return what a file says; a damaged one counts as missing, and is written again."""
     try:
-        sealed = msgspec.json.decode(path.read_bytes(), type=Sealed)
-    except (OSError, msgspec.DecodeError):
+        content = path.read_bytes()
+        check_seal(content)
+        return msgspec.json.decode(content, type=DataFacts)
+    except (OSError, InvalidInput, msgspec.DecodeError):
         return None
-    return sealed.facts if sealed.sha256 == _digest(sealed.facts) else None
-
-
-def _digest(facts: DataFacts) -> str:
-    return sha256(msgspec.json.encode(facts)).hexdigest()

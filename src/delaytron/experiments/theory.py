@@ -1,6 +1,5 @@
 """Measured regret beside the bounds, as jobs of an experiment: what is played, what came out, and the file of it."""
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -13,6 +12,7 @@ from delaytron.datasets import Dataset, is_drawn, load
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import delays_digest, recorded_delay
+from delaytron.experiments.sealed import check_seal, seal
 from delaytron.simulation.batches import Progress
 from delaytron.simulation.results import Mean
 from delaytron.theory.statements import STATEMENTS
@@ -24,7 +24,6 @@ DATASETS_SHOWN = ("synsep", "digits")  # they need no download
 SHOWN = ("Theorem 1", "Theorem 3", "Theorem R1", "Corollary R2", "Corollary R3", "Theorem R4")
 MOST_ROUNDS = 20_000  # some seconds in all
 MEASURED = tuple(statement for statement in STATEMENTS if statement.name in SHOWN)
-TAIL = re.compile(rb',"sha256":"([0-9a-f]{64})"}\n\Z')
 
 Number = float | str  # JSON has neither infinity nor NaN: they are text
 
@@ -162,15 +161,12 @@ def _number(value: float) -> Number:
 
 def encode_theory(spec: TheorySpec, rows: tuple[TheoryRow, ...]) -> bytes:
     """Return the content of the file that keeps what was measured: JSON that ends with its digest."""
-    body = msgspec.json.encode({"content": spec.content, "rows": rows})
-    return body[:-1] + b',"sha256":"' + sha256(body).hexdigest().encode() + b'"}\n'
+    return seal(msgspec.json.encode({"content": spec.content, "rows": rows}))
 
 
 def decode_theory(spec: TheorySpec, content: bytes) -> tuple[TheoryRow, ...]:
     """Return what was measured; raise if the file is damaged or about something else."""
-    tail = TAIL.search(content)
-    if tail is None or sha256(content[: tail.start()] + b"}").hexdigest().encode() != tail.group(1):
-        raise InvalidInput("its digest is not that of its content")
+    check_seal(content)
     try:
         file = msgspec.json.decode(content, type=TheoryFile)
     except msgspec.DecodeError as problem:
