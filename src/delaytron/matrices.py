@@ -87,13 +87,13 @@ def _dense(given: NDArray[Any]) -> NDArray[np.float64]:
         row, column = divmod(first, X.shape[1])
         raise InvalidInput(f"X must be finite, got {X[row, column]}{_at(row, column)}")
     if not _is_moderate(X.ravel()):
-        _check_norms(np.abs(X).max(axis=1))
+        _check_largest(np.abs(X).max(axis=1))
     return X
 
 
 def first_not_finite(values: NDArray[np.float64]) -> int | None:
     """Return the place of the first number that is not finite."""
-    if squares_are_finite(values):
+    if _squares_are_finite(values):
         return None
     for start in range(0, values.size, SLICE):
         finite = np.isfinite(values[start : start + SLICE])
@@ -108,7 +108,7 @@ def has_moderate_square(values: NDArray[np.float64]) -> bool:
         return bool(SMALLEST**2 <= values.dot(values) <= LARGEST**2)
 
 
-def squares_are_finite(values: NDArray[np.float64]) -> bool:
+def _squares_are_finite(values: NDArray[np.float64]) -> bool:
     """Whether all is finite, found quickly; squares that overflow say no as well."""
     with np.errstate(over="ignore", invalid="ignore"):
         return isfinite(values.dot(values))
@@ -131,7 +131,7 @@ def _canonical(given: Any) -> "Sparse":
         row = int(np.searchsorted(X.indptr, first, side="right")) - 1
         raise InvalidInput(f"X must be finite, got {X.data[first]}{_at(row, int(X.indices[first]))}")
     if not _is_moderate(X.data):
-        _check_norms(abs(X).max(axis=1).toarray().ravel())
+        _check_largest(abs(X).max(axis=1).toarray().ravel())
     return X  # type: ignore[no-any-return]
 
 
@@ -144,9 +144,14 @@ def _is_moderate(values: NDArray[np.float64]) -> bool:
     return True
 
 
-def _check_norms(largest: NDArray[np.float64]) -> None:
-    """Raise if the largest number of a row is too large or too small for its square to mean anything."""
-    bad = np.flatnonzero((largest > LARGEST) | ((largest > 0) & (largest < SMALLEST)))
+def is_extreme(largest: Any) -> Any:
+    """Whether the largest number of a row, or of each of many, is too large or too small for its square to be used."""
+    return (largest > LARGEST) | ((largest > 0) & (largest < SMALLEST))
+
+
+def _check_largest(largest: NDArray[np.float64]) -> None:
+    """Raise if the largest number of a row is extreme."""
+    bad = np.flatnonzero(is_extreme(largest))
     if bad.size:
         row = int(bad[0])
         raise InvalidInput(

@@ -92,9 +92,9 @@ class Learner:
             rounds.recover(self)
             self._interrupted = True
             now = self.ledger.rounds + 1
-            row = given if now == 1 else as_kind_of_row(given, self.n_features, self.sparse)
             if now == 1:
-                self._reset_state(sparse=row.indices is not None)
+                self._reset_state(sparse=given.indices is not None)
+            row = as_kind_of_row(given, self.n_features, self.sparse)
             self._prepare(now)
             rounds.compile_all(self, row)
             rounds.begin(self, now)
