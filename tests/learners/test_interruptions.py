@@ -3,6 +3,7 @@
 import signal
 import sys
 import threading
+import time
 from copy import deepcopy
 from pathlib import Path
 
@@ -170,6 +171,15 @@ def test_a_timer_that_interrupts_flush_applies_no_answer_twice():
     def strike(*_):
         raise KeyboardInterrupt
 
+    def flush(learner):
+        """Flush, and be struck exactly once: on the way, or else after it."""
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.0005)
+            learner.flush()
+            time.sleep(0.05)  # not `pause`: a signal just before it would never wake it
+        except KeyboardInterrupt:
+            pass
+
     old = signal.signal(signal.SIGALRM, strike)
     try:
         for trial in range(20):
@@ -177,13 +187,7 @@ def test_a_timer_that_interrupts_flush_applies_no_answer_twice():
             for decision in [learner.decide([1.0]) for _ in range(300)]:
                 learner.feedback(decision.id, correct=False)
             while learner.ledger.arrived:
-                signal.setitimer(signal.ITIMER_REAL, 0.0005)
-                try:
-                    learner.flush()
-                except KeyboardInterrupt:
-                    continue
-                finally:
-                    signal.setitimer(signal.ITIMER_REAL, 0)
+                flush(learner)
             assert learner.weights.sum() == -300
     finally:
         signal.signal(signal.SIGALRM, old)
