@@ -76,7 +76,8 @@ def refresh_statistics(state: Any, sparse: bool) -> None:
             squares += mean * mean * state.count[j] * (1.0 - share)
             mean *= share
         state.centre[j] = mean
-        state.inverse[j] = 1.0 / sqrt(squares / rows) if squares > 0.0 else 0.0
+        variance = squares / rows
+        state.inverse[j] = 1.0 / sqrt(variance) if variance > 0.0 else 0.0
 
 
 @kernel
