@@ -4,8 +4,10 @@ from delaytron import datasets, delays, theory
 from delaytron._version import __version__
 from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, UnknownDecision
 from delaytron.learners import (
+    DEFAULT_LEARNER,
     LEARNERS,
     AdaptiveDelaytron,
+    BanditLogit,
     Banditron,
     Bold,
     Confidit,
@@ -31,8 +33,10 @@ from delaytron.simulation.results import Result
 from delaytron.simulation.simulate import simulate
 
 __all__ = [
+    "DEFAULT_LEARNER",
     "LEARNERS",
     "AdaptiveDelaytron",
+    "BanditLogit",
     "Banditron",
     "Bold",
     "Confidit",

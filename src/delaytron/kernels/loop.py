@@ -139,6 +139,14 @@ def deliver(state: Any, params: Any, past: Play, right: bool, y: int, kind: int,
 
 
 @kernel
+def deliver_reward(state: Any, params: Any, past: Play, reward: float, kind: int, marks: Array) -> None:
+    """Apply a reward between 0 and 1 to a past round."""
+    step(state, params, past, reward)
+    marks[APPLIED] = past.round
+    marks[KIND] = kind
+
+
+@kernel
 def deliver_averaged(
     state: Any,
     params: Any,

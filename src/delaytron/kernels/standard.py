@@ -1,9 +1,9 @@
 r"""Standardised rows: every feature minus its mean, over its standard deviation, from the rows seen so far.
 
 It needs no answer, so it is never late. Mean and variance are counted row by row (Welford), for a sparse row over its
-non-zeros alone; what the zeros add follows in closed form. Rows are standardised by the means and deviations of the last
-refresh, and a refresh comes whenever the number of rows has grown by a sixteenth: in between, the same row is always the
-same standardised row.
+non-zeros alone; what the zeros add follows in closed form. Rows are standardised by the means and deviations of the
+last refresh, and a refresh comes whenever the number of rows has grown by a sixteenth: in between, the same row is
+always the same standardised row.
 
 The fields of a state that these functions use:
 
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from delaytron.compiler.kernel import kernel
-from delaytron.records import Array, Ints, Row, Size
+from delaytron.records import Array, Ints, Size
 
 ROWS, NEXT = 0, 1  # the cells of `seen`
 GROWTH = 16  # a refresh comes when the rows have grown by one part in so many
@@ -39,22 +39,22 @@ def empty_statistics(n_runs: int, size: Size) -> tuple[Ints, Array, Array, Array
 
 
 @kernel
-def observe(state: Any, x: Row) -> None:
+def observe(state: Any, indices: Any, values: Array) -> None:
     """Count one row in."""
     state.seen[ROWS] += 1
-    if x.indices is None:
+    if indices is None:
         share = 1.0 / state.seen[ROWS]
-        for j in range(x.values.size):
-            off = x.values[j] - state.mean[j]
+        for j in range(values.size):
+            off = values[j] - state.mean[j]
             state.mean[j] += share * off
-            state.squares[j] += off * (x.values[j] - state.mean[j])
+            state.squares[j] += off * (values[j] - state.mean[j])
     else:
-        for i in range(x.values.size):
-            j = x.indices[i]
-            off = x.values[i] - state.mean[j]
+        for i in range(values.size):
+            j = indices[i]
+            off = values[i] - state.mean[j]
             state.count[j] += 1.0
             state.mean[j] += off / state.count[j]
-            state.squares[j] += off * (x.values[i] - state.mean[j])
+            state.squares[j] += off * (values[i] - state.mean[j])
 
 
 @kernel

@@ -1,6 +1,7 @@
 """The learners, and their registry."""
 
 from delaytron.learners.adaptive_delaytron import AdaptiveDelaytron
+from delaytron.learners.bandit_logit import BanditLogit
 from delaytron.learners.banditron import Banditron
 from delaytron.learners.base import Learner
 from delaytron.learners.bold import Bold
@@ -19,7 +20,9 @@ from delaytron.learners.perceptron import Perceptron
 from delaytron.learners.rcnbf import Rcnbf
 from delaytron.learners.soba import Soba
 
+DEFAULT_LEARNER = "bandit_logit"
 LEARNERS: dict[str, type[Learner]] = {
+    "bandit_logit": BanditLogit,
     "banditron": Banditron,
     "delaytron": Delaytron,
     "adaptive_delaytron": AdaptiveDelaytron,
@@ -39,8 +42,10 @@ LEARNERS: dict[str, type[Learner]] = {
 }
 
 __all__ = [
+    "DEFAULT_LEARNER",
     "LEARNERS",
     "AdaptiveDelaytron",
+    "BanditLogit",
     "Banditron",
     "Bold",
     "Confidit",

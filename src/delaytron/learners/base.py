@@ -49,6 +49,8 @@ class Learner:
     name: ClassVar[str]
     feedback_type: ClassVar[str] = "correct"
     """What the feedback tells this learner: whether the label was `correct`, or the true `label`."""
+    takes_rewards: ClassVar[bool] = False
+    """Whether the answer may also be a `reward` from 0 (wrong) to 1 (right)."""
     averages: bool = True
     """Whether an average of the weights makes sense: an answer moves only those of the features it is about."""
     remark: ClassVar[str] = ""
@@ -71,7 +73,7 @@ class Learner:
         self.expire_after = options["expire_after"]
         self.on_expiry = str(options["on_expiry"])
         self.params = params
-        self.ledger = Ledger(WORDS.get(self.feedback_type, ()))
+        self.ledger = Ledger(WORDS.get(self.feedback_type, ()), self.takes_rewards)
         self._lock = RLock()
         self._interrupted = False
         self._at_hand: tuple[Row, Array] = (Row(None, np.empty(0)), np.empty(0))  # of the round being played
@@ -103,7 +105,9 @@ class Learner:
             self._interrupted = False
             return cast(Decision, self._decision(play))
 
-    def feedback(self, id: int, correct: bool | None = None, *, label: int | None = None) -> str:
+    def feedback(
+        self, id: int, correct: bool | None = None, *, label: int | None = None, reward: float | None = None
+    ) -> str:
         """Give the answer to a decision: at any time, in any order; it is applied when the next round begins.
 
         Returns
@@ -112,7 +116,7 @@ class Learner:
             "accepted"; "duplicate" when the same answer was known already; "expired" when the decision had been
             dropped. The last two change nothing.
         """
-        answer = read_answer(self, correct, label)
+        answer = read_answer(self, correct, label, reward)
         with self._lock:
             rounds.recover(self)
             self._interrupted = True

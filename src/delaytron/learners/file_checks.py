@@ -69,7 +69,8 @@ def not_finite(tensors: Tensors) -> list[str]:
 
 def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> None:
     """Raise if the compiled update must not trust the open decisions of a file."""
-    for name, kind in KINDS.items():
+    kinds = KINDS | {"answers": "float64"} if learner.takes_rewards else KINDS
+    for name, kind in kinds.items():
         if (sparse or name != "open.indices") and (str(tensors[name].dtype), tensors[name].ndim) != (kind, 1):
             raise InvalidInput(f"{name} must be a column of {kind}")
     K = learner.n_classes
@@ -96,7 +97,8 @@ def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> 
 def _answers_are_sound(learner: "Learner", answers: NDArray[Any]) -> bool:
     lowest = LAPSED if learner.feedback_model.expires else OPEN
     highest = 1 if learner.feedback_type == "correct" else learner.n_classes - 1
-    return bool(((answers >= lowest) & (answers <= highest)).all())
+    whole_below_0 = (answers >= 0) | (answers % 1 == 0)
+    return bool(((answers >= lowest) & (answers <= highest) & whole_below_0).all())
 
 
 def _arrivals_are_sound(learner: "Learner", tensors: Tensors) -> bool:

@@ -154,7 +154,7 @@ def _ledger_tensors(learner: "Learner") -> Tensors:
     plays = list(ledger.plays.values())
     lengths = np.array([play.x.values.size for play in plays], np.int64)
     tensors: Tensors = {
-        "answers": np.array(ledger.answers, np.int32),
+        "answers": np.array(ledger.answers, np.float64 if learner.takes_rewards else np.int32),
         "arrived": np.array(list(ledger.arrived), np.int64),
         "arrived.kind": np.array(list(ledger.arrived.values()), np.int64),
         "open.round": np.array([play.round for play in plays], np.int64),
@@ -172,7 +172,7 @@ def _ledger_tensors(learner: "Learner") -> Tensors:
 
 
 def _ledger(ledger: Ledger, tensors: Tensors, sparse: bool) -> Ledger:
-    ledger.answers = array("i", tensors["answers"].tolist())
+    ledger.answers = array(ledger.answers.typecode, tensors["answers"].tolist())
     ledger.arrived = dict(zip(tensors["arrived"].tolist(), tensors["arrived.kind"].tolist(), strict=True))
     ledger.settled = int(np.count_nonzero(tensors["answers"] != OPEN))
     columns = [tensors[f"open.{name}"].tolist() for name in ("round", "greedy", "label", "prob")]

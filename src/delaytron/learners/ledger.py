@@ -14,14 +14,14 @@ OPEN, LAPSED = -1, -2  # no answer yet; no answer in time
 
 
 class Ledger:
-    """Decisions are numbered from 1 in the order of their rounds; an answer is a small integer.
+    """Decisions are numbered from 1 in the order of their rounds; an answer is a small integer, or a reward.
 
     Every change can be interrupted between any two lines: `repair` takes back what was not finished.
     """
 
-    def __init__(self, words: tuple[str, ...] = ()) -> None:
+    def __init__(self, words: tuple[str, ...] = (), rewards: bool = False) -> None:
         self.plays: dict[int, Play] = {}
-        self.answers = array("i")
+        self.answers: array[Any] = array("d" if rewards else "i")
         self.arrived: dict[int, int] = {}  # what waits to be applied: decision -> kind of event
         self.settled = 0
         self.words = words  # what the answers mean, for messages
@@ -41,7 +41,7 @@ class Ledger:
         self.plays[play.round] = play
         self.answers.append(OPEN)
 
-    def answer(self, id: Any, answer: int) -> str | DelaytronError:
+    def answer(self, id: Any, answer: float) -> str | DelaytronError:
         """Let an answer wait to be applied; the same one again is nothing new, for another one return the error."""
         number = self._number(id)
         if number is None:
@@ -57,7 +57,7 @@ class Ledger:
         self._note(number, ANSWERED if known == OPEN else REVISED, answer)
         return "accepted"
 
-    def _note(self, number: int, kind: int, answer: int) -> None:
+    def _note(self, number: int, kind: int, answer: float) -> None:
         self.arrived[number] = kind
         self.answers[number - 1] = answer
         self.settled += kind == ANSWERED
@@ -99,5 +99,7 @@ class Ledger:
     def _issued(self) -> str:
         return f"known are 1 to {self.rounds}" if self.rounds else "none was issued yet"
 
-    def _word(self, answer: int) -> str:
-        return repr(self.words[answer]) if self.words else f"label {answer}"
+    def _word(self, answer: float) -> str:
+        if not float(answer).is_integer():
+            return f"reward {answer}"
+        return repr(self.words[int(answer)]) if self.words else f"label {answer}"

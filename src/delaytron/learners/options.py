@@ -3,7 +3,7 @@
 from inspect import Parameter, signature
 from typing import Any, TypedDict
 
-from delaytron.checks import check_bool, check_integer
+from delaytron.checks import check_bool, check_integer, check_number
 from delaytron.errors import InvalidInput
 from delaytron.learners.feedback import FeedbackModel, read_feedback_model
 from delaytron.rng import fresh_seed
@@ -48,14 +48,29 @@ def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], FeedbackM
     return options, feedback_model
 
 
-def read_answer(learner: Any, correct: Any, label: Any) -> int:
-    """Check what `feedback` is told; return it as a small integer."""
-    given = {"correct": correct, "label": label}
-    value = given.pop(learner.feedback_type)
-    if value is None or next(iter(given.values())) is not None:
-        raise InvalidInput(f"{type(learner).__name__} takes feedback(id, {learner.feedback_type}=...), nothing else")
+def read_answer(learner: Any, correct: Any, label: Any, reward: Any = None) -> float:
+    """Check what `feedback` is told; return it as a small integer, or as the reward it is."""
+    given = {"correct": correct, "label": label, "reward": reward}
+    told = [name for name, value in given.items() if value is not None]
+    if reward is not None and told == ["reward"] and learner.takes_rewards:
+        return _read_reward(learner, reward)
+    if told != [learner.feedback_type]:
+        raise InvalidInput(f"{type(learner).__name__} takes feedback(id, {_known(learner)}=...), nothing else")
     if learner.feedback_type == "correct":
-        return int(check_bool("correct", value))
-    if check_integer("label", value, at_least=0) >= learner.n_classes:
-        raise InvalidInput(f"label must be in 0..{learner.n_classes - 1}, got {value!r}")
-    return int(value)
+        return int(check_bool("correct", correct))
+    if check_integer("label", label, at_least=0) >= learner.n_classes:
+        raise InvalidInput(f"label must be in 0..{learner.n_classes - 1}, got {label!r}")
+    return int(label)
+
+
+def _known(learner: Any) -> str:
+    return f"{learner.feedback_type}=...) or feedback(id, reward" if learner.takes_rewards else learner.feedback_type
+
+
+def _read_reward(learner: Any, reward: Any) -> float:
+    number = check_number("reward", reward)
+    if not 0 <= number <= 1:
+        raise InvalidInput(f"reward must be from 0 (wrong) to 1 (right), got {reward!r}")
+    if learner.feedback_model.flips and 0 < number < 1:
+        raise InvalidInput(f"noise=... rehearses false answers: give correct=True or False, got reward={reward!r}")
+    return number

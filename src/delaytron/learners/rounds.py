@@ -54,6 +54,8 @@ def compile_all(learner: "Learner", row: Row) -> None:
         rule.deliver_averaged.ready(*event, (learner._average.total, room), 1)
     else:
         rule.deliver.ready(*event)
+    if learner.takes_rewards:
+        rule.deliver_reward.ready(*event[:3], 0.5, 0, learner._marks)
     learner._is_compiled = True
 
 
@@ -87,8 +89,11 @@ def apply_arrived(learner: "Learner") -> None:
 
 def _deliver(learner: "Learner", past: Play, kind: int) -> None:
     answer = max(0, learner.ledger.answers[past.round - 1])
+    if 0 < answer < 1:
+        learner.rule.deliver_reward.compiled(learner.state, learner.params, past, answer, kind, learner._marks)
+        return
     flips = learner._flips.get(past.round, 0)
-    event = (learner.state, learner.params, past, answer == 1, answer, kind, flips, learner._marks)
+    event = (learner.state, learner.params, past, answer == 1, int(answer), kind, flips, learner._marks)
     if learner.average:
         room = np.empty(learner._average.shape_about(past.x))
         now = learner.ledger.rounds + 1

@@ -125,6 +125,11 @@ class Rule:
         return self._bind("deliver", loop.deliver)
 
     @cached_property
+    def deliver_reward(self) -> Any:
+        """The update by a reward between 0 and 1."""
+        return self._bind("deliver_reward", loop.deliver_reward)
+
+    @cached_property
     def deliver_averaged(self) -> Any:
         """The update by one event, of the average, too."""
         return self._bind("deliver_averaged", loop.deliver_averaged)

@@ -1,0 +1,55 @@
+r"""Exploration by inverse gaps: a label is tried the more, the less worse it looks and the less is known of it.
+
+FastCB (Foster and Krishnamurthy, 2021) gives label r the probability :math:`l / (K l + \gamma (p_b - p_r))`, where b
+looks best and l = 1 - p_b is how often even that would err. Here :math:`\gamma` grows with the answers, not with the
+clock, and is smaller for a label that was hardly ever tried or confirmed: so every label is found early.
+"""
+
+from math import sqrt
+from typing import Any
+
+from delaytron.compiler.kernel import kernel
+from delaytron.records import Array
+
+SHARPEST_START = 1000.0
+SHARPENING = 4.0
+TRIES = 10.0  # times K: a label that was tried so often is known, even if it was never right
+CONFIRMATIONS = 3.0  # as often right, and it is known as well
+LEAST_LOSS = 1e-6
+
+
+@kernel
+def sharpness(state: Any, n_classes: int) -> float:
+    """Return gamma after the answers so far."""
+    return max(SHARPEST_START, SHARPENING * sqrt(state.answers[0] * n_classes))
+
+
+@kernel
+def knowledge(plays: float, confirmations: float, n_classes: int) -> float:
+    """Return how well a label is known, from 0 to 1."""
+    known = min(1.0, plays / (TRIES * n_classes) + confirmations / CONFIRMATIONS)
+    return known * known
+
+
+@kernel
+def weigh_gaps(state: Any, best: int, floor: float, p: Array) -> None:
+    """Replace the chances `p` of all labels to be right by the probabilities to play them.
+
+    Those that look best share what the others leave; no label has less than `floor`.
+    """
+    K = p.size
+    top = p[best]
+    gamma = sharpness(state, K)
+    loss = 1.0 - top + LEAST_LOSS
+    rest = 1.0
+    ties = 0
+    for r in range(K):
+        if p[r] == top:
+            ties += 1
+            p[r] = -1.0
+        else:
+            known = knowledge(state.plays[r], state.confirmations[r], K)
+            p[r] = loss / (K * loss + gamma * known * (top - p[r]))
+            rest -= p[r]
+    for r in range(K):
+        p[r] = floor + (1.0 - K * floor) * (rest / ties if p[r] < 0.0 else p[r])

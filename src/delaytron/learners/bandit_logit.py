@@ -1,0 +1,231 @@
+"""BanditLogit, the default: a multinomial logit that standardises its rows itself and needs no tuning."""
+
+from math import sqrt
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+
+from delaytron.checks import check_integer, check_number, check_scale
+from delaytron.compiler.kernel import fill, kernel, slot
+from delaytron.errors import InvalidInput
+from delaytron.kernels.centred import add_step, along_zero, count_gradient, fill_row, score_row
+from delaytron.kernels.inverse_gaps import weigh_gaps
+from delaytron.kernels.linear import row_of
+from delaytron.kernels.memory import keep, kept_row, place_of
+from delaytron.kernels.softmax import bandit_gradient, softmax
+from delaytron.kernels.standard import is_due, observe
+from delaytron.learners.base import Learner
+from delaytron.learners.logit_state import SO_FAR, Remembering, State, init, init_remembering, refresh
+from delaytron.learners.options import Common
+from delaytron.learners.rule import Rule
+from delaytron.learners.scoring import score_parts
+from delaytron.matrices import check_matrix
+from delaytron.records import Array, Play, Row, Stream
+
+DAMPING = 0.3  # about an implicit step: it does not go far beyond where the gradient ends
+LEAST_GRADIENT = 1e-3  # a class that would move by less is left alone
+
+learn_again: Any = slot()  # (state, params, past, reward): learn from answers that were kept, and keep this one
+
+
+class Params(NamedTuple):
+    """The step, the least probability of a label, the share forgotten with an answer, and how often each is learned."""
+
+    lr: float
+    floor: float
+    forget: float
+    replay: int
+
+
+@kernel
+def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: ARG001
+    """Refresh means, deviations and rates when the rows have grown by a sixteenth."""
+    if is_due(state):
+        refresh(state, params)
+
+
+@kernel
+def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
+    """Explore by inverse gaps of the chances that the model gives to every label."""
+    length = fill_row(state, x.indices, x.values)
+    score_row(state, x.indices, x.values, length, along_zero(state, x.indices, x.values), scores)
+    greedy = softmax(scores, p)
+    weigh_gaps(state, greedy, params.floor, p)
+    return greedy
+
+
+@kernel
+def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array) -> None:  # noqa: ARG001
+    """Count the row and the play; neither needs an answer."""
+    state.plays[label] += 1.0
+    observe(state, x.indices, x.values)
+
+
+@kernel
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:
+    """Learn from an answer: right, wrong, or a reward between 0 and 1."""
+    reward = 1.0 * answer
+    state.answers[SO_FAR] += 1.0
+    state.confirmations[past.label] += reward
+    learn(state, past.x, past.label, reward)
+    learn_again(state, params, past, reward)
+
+
+@kernel
+def learn(state: Any, x: Row, label: int, reward: float) -> None:
+    """Take one damped AdaGrad step on the likelihood of the answer, at the present weights and statistics."""
+    length = fill_row(state, x.indices, x.values)
+    along = along_zero(state, x.indices, x.values)
+    score_row(state, x.indices, x.values, length, along, state.scores)
+    softmax(state.scores, state.p)
+    power = bandit_gradient(state.p, label, reward, state.g)
+    spread = count_gradient(state, x.indices, x.values, power / length) / length
+    for k in range(state.g.size):
+        g = state.g[k]
+        state.power[k] += g * g
+        rate = state.rates[k]
+        damped = rate * g / ((1.0 + DAMPING * rate * spread * abs(g)) * sqrt(length))
+        state.g[k] = 0.0 if abs(g) < LEAST_GRADIENT else -damped
+    add_step(state, x.indices, x.values, along, state.g)
+
+
+@kernel
+def learn_once(state: Any, params: Any, past: Play, reward: float) -> None:
+    """Keep nothing."""
+
+
+@kernel
+def learn_kept(state: Any, params: Any, past: Play, reward: float) -> None:
+    """Learn again from `replay` of the answers kept, then keep this one."""
+    for i in range(params.replay):
+        if state.kept[0] > 0:
+            place = place_of(state.kept[0], i, params.replay)
+            learn(state, kept_row(state, place, past.x.indices), state.kept_label[place], state.kept_reward[place])
+    keep(state, past.x.indices, past.x.values, past.label, reward)
+
+
+@kernel
+def score_stream(state: Any, stream: Stream, scores: Array, out: Array) -> None:
+    """Write the scores of every row of the stream to `out`."""
+    for i in range(out.shape[0]):
+        x = row_of(stream.indptr, stream.indices, stream.values, i)
+        length = fill_row(state, x.indices, x.values)
+        score_row(state, x.indices, x.values, length, along_zero(state, x.indices, x.values), scores)
+        for k in range(out.shape[1]):
+            out[i, k] = scores[k]
+
+
+_score_stream = fill(score_stream, "bandit_logit.score_stream")
+
+
+class BanditLogit(Learner):
+    r"""A multinomial logit on rows that it standardises itself, exploring by inverse gaps: the default learner.
+
+    .. math::
+        p = \mathrm{softmax}(W z), \qquad
+        g = \nabla\big[-\rho \log p_{\tilde y} - (1 - \rho) \log (1 - p_{\tilde y})\big], \qquad
+        W_k \leftarrow W_k - \frac{r_k\, g_k}{1 + 0.3\, r_k v |g_k|} D z, \quad v = \langle D z, z\rangle
+
+    where z is the standardised row with a constant, divided by its length, :math:`\rho` the answer (1 right, 0 wrong,
+    or a reward between), D the diagonal of AdaGrad over the features and r_k that over the classes. Label r is played
+    with probability :math:`l / (K l + \gamma_r (p_b - p_r))`, l = 1 - p_b: see `kernels.inverse_gaps`. Nothing needs
+    to be set, and raw features are fine: scale, shift and constant columns change nothing.
+
+    Gradients use the weights, means and deviations of the moment when the answer comes, so an old answer is as good
+    as a new one. A "right" that comes after its round expired as "wrong" is applied as it comes. `weights` are
+    those of the standardised features, the constant last: (K, d + 1).
+
+    Parameters
+    ----------
+    lr : float
+        Multiplies every step, above 0.
+    explore_floor : float
+        The least probability of every label, from 0 to 1/K; 0.01 lets others evaluate their policies on the log.
+    replay : int
+        With every answer learn again from so many of the last 1000.
+    forget : float
+        With every answer, forget this share of the counts, from 0 to below 1: for streams that drift.
+
+    Examples
+    --------
+    >>> learner = BanditLogit(n_classes=3, n_features=2, seed=0)
+    >>> decision = learner.decide([1.0, 250.0])
+    >>> learner.feedback(decision.id, reward=0.7)
+    'accepted'
+    >>> learner.decide([1.1, 190.0]).round
+    2
+    """
+
+    name = "bandit_logit"
+    averages = False
+    takes_rewards = True
+    grid = {}
+    rule = Rule(name, Params, policy, fill(step, learn_again=learn_once), State, init, tick, note=note)
+
+    def __init__(
+        self,
+        n_classes: int,
+        n_features: int,
+        *,
+        lr: float = 1.0,
+        explore_floor: float = 0.0,
+        replay: int = 0,
+        forget: float = 0.0,
+        **common: Unpack[Common],
+    ) -> None:
+        self.lr = check_scale("lr", lr)
+        self.explore_floor = check_floor(explore_floor, check_integer("n_classes", n_classes, at_least=2))
+        self.replay = check_integer("replay", replay, at_least=0)
+        self.forget = check_forget(forget)
+        if self.replay:
+            self.rule = REMEMBERING
+        params = Params(self.lr, self.explore_floor, self.forget, self.replay)
+        super().__init__(n_classes, n_features, params, common)
+
+    def scores(self, X: Any) -> Array:
+        """Return the logits of every row, as an (n, K) array."""
+        rows: Any = check_matrix(X, self.n_features, one_row_ok=True)
+        with self._lock:
+            state = self.state._replace(z=np.empty_like(self.state.z))
+            return score_parts(rows, self.n_classes, self.sparse, lambda *args: _score_stream(state, *args))
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the standardised features and, last, of the constant, as a (K, d + 1) matrix, a copy."""
+        with self._lock:
+            return self.weights_of(self.state)
+
+    def weights_of(self, state: Any) -> Array:
+        """Return the weights of a state."""
+        features = self._matrix(state.W)
+        if self.sparse:
+            features += np.outer(state.shift, state.D * state.zero)
+        return np.column_stack([features, state.bias])
+
+
+REMEMBERING = Rule(
+    "bandit_logit_replay",
+    Params,
+    policy,
+    fill(step, learn_again=learn_kept),
+    Remembering,
+    init_remembering,
+    tick,
+    note=note,
+)
+
+
+def check_floor(floor: Any, n_classes: int) -> float:
+    """Return the least probability of a label, or raise."""
+    number = check_number("explore_floor", floor)
+    if not 0.0 <= number <= 1.0 / n_classes:
+        raise InvalidInput(f"explore_floor must be from 0 to 1/K = {1 / n_classes:g}, got {floor!r}")
+    return number
+
+
+def check_forget(forget: Any) -> float:
+    """Return the share that is forgotten with an answer, or raise."""
+    number = check_number("forget", forget)
+    if not 0.0 <= number < 1.0:
+        raise InvalidInput(f"forget must be at least 0 and below 1, got {forget!r}")
+    return number

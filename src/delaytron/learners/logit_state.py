@@ -1,0 +1,137 @@
+"""What `BanditLogit` knows, and how a refresh brings it up to date."""
+
+from collections import namedtuple
+from math import sqrt
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from delaytron.compiler.kernel import kernel
+from delaytron.kernels.centred import (
+    D_OF_BIAS,
+    FIRST,
+    N_CELLS,
+    SUM_OF_BIAS,
+    fold_shift,
+    refresh_rates,
+    refresh_zero,
+)
+from delaytron.kernels.linear import padded, zero_weights
+from delaytron.kernels.memory import FIELDS, empty_memory
+from delaytron.kernels.standard import ROWS, empty_statistics, refresh_statistics
+from delaytron.records import Array, Ints, Size
+
+RATE = 0.9  # of a step, times lr
+SMOOTHING = 0.1  # of the classes' own rates
+SO_FAR, BEFORE = 0, 1  # the cells of the answers: those so far, and those at the last refresh
+
+
+class State(NamedTuple):
+    """The model (`kernels.centred`), the statistics of the rows (`kernels.standard`), and what is known of the labels.
+
+    `power` sums up the squared gradients of every class, `rates` are its steps as of the last refresh; `answers` counts
+    those so far and those at the last refresh; `p` and `g` are room for a softmax and its gradient.
+    """
+
+    W: Array
+    bias: Array
+    shift: Array
+    base: Array
+    zero: Array
+    sums: Array
+    D: Array
+    cells: Array
+    z: Array
+    u: Array
+    power: Array
+    rates: Array
+    plays: Array
+    confirmations: Array
+    answers: Array
+    scores: Array
+    p: Array
+    g: Array
+    seen: Ints
+    count: Array  # type: ignore[assignment]
+    mean: Array
+    squares: Array
+    centre: Array
+    inverse: Array
+
+
+Remembering: Any = cast(Any, namedtuple)("Remembering", (*State._fields, *FIELDS), module=__name__)
+
+
+def init(params: Any, size: Size) -> State:
+    """W = 0, C = 0: nothing seen, nothing known."""
+    n_runs = params.lr.size
+    K = size.n_classes
+    d = size.n_features
+    cells = np.zeros((n_runs, N_CELLS))
+    cells[:, D_OF_BIAS] = FIRST**-0.5
+    seen, count, mean, squares, centre, inverse = empty_statistics(n_runs, size)
+    return State(
+        W=zero_weights(n_runs, size),
+        bias=np.zeros((n_runs, K)),
+        shift=np.zeros((n_runs, K)),
+        base=np.zeros((n_runs, K)),
+        zero=np.zeros((n_runs, d if size.sparse else 0)),
+        sums=np.zeros((n_runs, d)),
+        D=np.full((n_runs, d), FIRST**-0.5),
+        cells=cells,
+        z=np.zeros((n_runs, d)),
+        u=np.zeros((n_runs, d)),
+        power=np.zeros((n_runs, K)),
+        rates=np.repeat(RATE * params.lr[:, None], K, axis=1),
+        plays=np.zeros((n_runs, K)),
+        confirmations=np.zeros((n_runs, K)),
+        answers=np.zeros((n_runs, 2)),
+        scores=np.zeros((n_runs, padded(K))),
+        p=np.zeros((n_runs, K)),
+        g=np.zeros((n_runs, K)),
+        seen=seen,
+        count=count,
+        mean=mean,
+        squares=squares,
+        centre=centre,
+        inverse=inverse,
+    )
+
+
+def init_remembering(params: Any, size: Size) -> Any:
+    """The same, and no answer kept."""
+    return Remembering(*init(params, size), *empty_memory(params.lr.size, size))
+
+
+@kernel
+def refresh(state: Any, params: Any) -> None:
+    """Standardise by all rows seen so far, and step by all gradients, from now on."""
+    fold_shift(state)
+    if params.forget > 0.0:
+        fade(state, (1.0 - params.forget) ** (state.answers[SO_FAR] - state.answers[BEFORE]))
+    refresh_statistics(state, state.zero.size > 0)
+    refresh_rates(state)
+    refresh_zero(state)
+    refresh_classes(state, params.lr)
+    state.answers[BEFORE] = state.answers[SO_FAR]
+
+
+@kernel
+def fade(state: Any, share: float) -> None:
+    """Let only this share of all counts and sums remain, so that what comes now counts for more."""
+    state.seen[ROWS] = max(1, int(share * state.seen[ROWS]))
+    state.answers[SO_FAR] *= share
+    state.cells[SUM_OF_BIAS] *= share
+    for field in (state.sums, state.power, state.plays, state.confirmations, state.count, state.squares):
+        for i in range(field.size):
+            field[i] *= share
+
+
+@kernel
+def refresh_classes(state: Any, lr: float) -> None:
+    """A class that moved less than the others takes larger steps."""
+    mean = 0.0
+    for k in range(state.power.size):
+        mean += state.power[k] / state.power.size
+    for k in range(state.power.size):
+        state.rates[k] = RATE * lr * sqrt((SMOOTHING + mean) / (SMOOTHING + state.power[k]))
