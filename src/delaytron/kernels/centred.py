@@ -20,7 +20,7 @@ The fields of a state that these functions use, besides those of `kernels.standa
 `W`         the weights U of the features, held the way `kernels.linear` wants them
 `bias`      the weights of the constant
 `shift`     what is said above; `base` likewise
-`zero`      the standardised row of zeros, empty for dense rows
+`zero`      the standardised row of zeros, empty for dense rows; `zero_step` is D times it
 `sums`      the squared gradients of every feature so far, C
 `D`         1 / sqrt(FIRST + C / K), as of the last refresh
 `cells`     |zero|^2, <D zero, zero>, what C lacks along zero^2, C and D of the constant
@@ -44,39 +44,37 @@ FIRST = 0.01  # what the sums start from: rows have length 1, so it does not dep
 
 
 @kernel
-def fill_row(state: Any, indices: Any, values: Array) -> float:
-    """Write a row's delta to `z`; return the squared length of the standardised row, the constant included."""
+def fill_row(state: Any, indices: Any, values: Array) -> tuple[float, float]:
+    """Write a row's delta to `z`; return the squared length of the standardised row, and <D zero, delta>."""
+    z = state.z
+    centre = state.centre
+    inverse = state.inverse
     if indices is None:
         for j in range(values.size):
-            state.z[j] = standardized(values[j], state.centre[j], state.inverse[j])
-        return 1.0 + squared_norm(state.z)
+            z[j] = standardized(values[j], centre[j], inverse[j])
+        return 1.0 + squared_norm(z), 0.0
+    zero = state.zero
+    zero_step = state.zero_step
     length = 1.0 + float(state.cells[LENGTH])
+    along = 0.0
     for i in range(values.size):
         j = indices[i]
-        z = standardized(values[i], state.centre[j], state.inverse[j])
-        length += z * z - state.zero[j] * state.zero[j]
-        state.z[i] = z - state.zero[j]
-    return length
+        full = standardized(values[i], centre[j], inverse[j])
+        length += full * full - zero[j] * zero[j]
+        z[i] = full - zero[j]
+        along += zero_step[j] * z[i]
+    return length, along
 
 
 @kernel
-def along_zero(state: Any, indices: Any, values: Array) -> float:
-    """Return <D zero, delta> of the row in `z`."""
-    total = 0.0
-    if indices is not None:
-        for i in range(values.size):
-            j = indices[i]
-            total += state.D[j] * state.zero[j] * state.z[i]
-    return total
-
-
-@kernel
-def score_row(state: Any, indices: Any, values: Array, length: float, along: float, scores: Array) -> None:
-    """Write the scores of the row in `z` to `scores`."""
+def score_row(state: Any, indices: Any, values: Array, scores: Array) -> tuple[float, float]:
+    """Write the scores of a row to `scores`; return what `fill_row` does."""
+    length, along = fill_row(state, indices, values)
     score(state.W, indices, state.z[: values.size], scores)
     scale = 1.0 / sqrt(length)
     for k in range(state.bias.size):
         scores[k] = (scores[k] + (state.base[k] + state.shift[k] * along) + state.bias[k]) * scale
+    return length, along
 
 
 @kernel
@@ -92,8 +90,7 @@ def count_gradient(state: Any, indices: Any, values: Array, weight: float) -> fl
     state.cells[LACKING] += weight
     for i in range(values.size):
         j = indices[i]
-        z = state.zero[j] + state.z[i]
-        more = z * z - state.zero[j] * state.zero[j]
+        more = state.z[i] * (state.z[i] + 2.0 * state.zero[j])  # z^2 - zero^2
         state.sums[j] += weight * more
         state.u[i] = state.D[j] * state.z[i]
         spread += state.D[j] * more
@@ -115,10 +112,9 @@ def add_step(state: Any, indices: Any, values: Array, along: float, change: Arra
 def fold_shift(state: Any) -> None:
     """Put the dense part of the steps since the last refresh into the weights and the sums."""
     for j in range(state.zero.size):
-        step = state.D[j] * state.zero[j]
-        if step != 0.0:
+        if state.zero[j] != 0.0:
             for k in range(state.bias.size):
-                state.W[j, k] += state.shift[k] * step
+                state.W[j, k] += state.shift[k] * state.zero_step[j]
             state.sums[j] += state.cells[LACKING] * state.zero[j] * state.zero[j]
     state.cells[LACKING] = 0.0
     state.shift[:] = 0.0
@@ -142,6 +138,7 @@ def refresh_zero(state: Any) -> None:
     for j in range(state.zero.size):
         z = standardized(0.0, state.centre[j], state.inverse[j])
         state.zero[j] = z
+        state.zero_step[j] = state.D[j] * z
         if z != 0.0:
             state.cells[LENGTH] += z * z
             state.cells[SPREAD] += state.D[j] * z * z

@@ -25,10 +25,13 @@ def sharpness(state: Any, n_classes: int) -> float:
 
 
 @kernel
-def knowledge(plays: float, confirmations: float, n_classes: int) -> float:
-    """Return how well a label is known, from 0 to 1."""
-    known = min(1.0, plays / (TRIES * n_classes) + confirmations / CONFIRMATIONS)
-    return known * known
+def count_label(state: Any, label: int, plays: float, confirmations: float) -> None:
+    """Count plays or confirmations of a label; how well it is known goes from 0 to 1."""
+    state.plays[label] += plays
+    state.confirmations[label] += confirmations
+    tried = state.plays[label] / (TRIES * state.plays.size)
+    known = min(1.0, tried + state.confirmations[label] / CONFIRMATIONS)
+    state.known[label] = known * known
 
 
 @kernel
@@ -48,8 +51,7 @@ def weigh_gaps(state: Any, best: int, floor: float, p: Array) -> None:
             ties += 1
             p[r] = -1.0
         else:
-            known = knowledge(state.plays[r], state.confirmations[r], K)
-            p[r] = loss / (K * loss + gamma * known * (top - p[r]))
+            p[r] = loss / (K * loss + gamma * state.known[r] * (top - p[r]))
             rest -= p[r]
     for r in range(K):
         p[r] = floor + (1.0 - K * floor) * (rest / ties if p[r] < 0.0 else p[r])

@@ -1,19 +1,20 @@
 r"""Standardised rows: every feature minus its mean, over its standard deviation, from the rows seen so far.
 
-It needs no answer, so it is never late. Mean and variance are counted row by row (Welford), for a sparse row over its
-non-zeros alone; what the zeros add follows in closed form. Rows are standardised by the means and deviations of the
-last refresh, and a refresh comes whenever the number of rows has grown by a sixteenth: in between, the same row is
-always the same standardised row.
+It needs no answer, so it is never late. Rows are standardised by the means and deviations of the last refresh, and a
+refresh comes whenever the number of rows has grown by a sixteenth: in between, the same row is always the same
+standardised row. Until then new rows are counted by their differences from the present mean, sparse ones by their
+non-zeros alone; a refresh adds what the zeros differ by, and merges both parts in closed form.
 
 The fields of a state that these functions use:
 
 ==========  ===================================================================================
-`seen`      the rows seen, and how many there will be at the next refresh
-`count`     for sparse rows: how many non-zeros every feature had (empty for dense rows)
-`mean`      the mean of every feature; for sparse rows, of its non-zeros
-`squares`   the sum of squared differences from that mean
-`centre`    the mean by which rows are standardised now
+`seen`      the rows seen, how many there will be at the next refresh, how many at the last
+`centre`    the mean of every feature at the last refresh
+`squares`   the sum of squared differences from it, up to then
 `inverse`   one over the standard deviation, 0 for a feature that never varied
+`count`     for sparse rows: how many non-zeros came since (empty for dense rows)
+`first`     the sum of the differences from `centre` since
+`second`    the sum of their squares
 ==========  ===================================================================================
 """
 
@@ -25,36 +26,45 @@ import numpy as np
 from delaytron.compiler.kernel import kernel
 from delaytron.records import Array, Ints, Size
 
-ROWS, NEXT = 0, 1  # the cells of `seen`
+ROWS, NEXT, LAST = 0, 1, 2  # the cells of `seen`
 GROWTH = 16  # a refresh comes when the rows have grown by one part in so many
+ROUNDING = 1e-26  # a variance below this share of the squared mean is nothing but rounding
 LARGEST = 5.0  # standard deviations: what is farther out counts as this
 
 
-def empty_statistics(n_runs: int, size: Size) -> tuple[Ints, Array, Array, Array, Array, Array]:
+def empty_statistics(n_runs: int, size: Size) -> tuple[Ints, Array, Array, Array, Array, Array, Array]:
     """Return the fields for no row seen, in the order above."""
     d = size.n_features
-    seen = np.zeros((n_runs, 2), np.int64)
-    count = np.zeros((n_runs, d if size.sparse else 0))
-    return seen, count, *(np.zeros((n_runs, d)) for _ in range(4))  # type: ignore[return-value]
+    return (
+        np.zeros((n_runs, 3), np.int64),
+        np.zeros((n_runs, d)),
+        np.zeros((n_runs, d)),
+        np.zeros((n_runs, d)),
+        np.zeros((n_runs, d if size.sparse else 0)),
+        np.zeros((n_runs, d)),
+        np.zeros((n_runs, d)),
+    )
 
 
 @kernel
 def observe(state: Any, indices: Any, values: Array) -> None:
     """Count one row in."""
     state.seen[ROWS] += 1
+    centre = state.centre
+    first = state.first
+    second = state.second
     if indices is None:
-        share = 1.0 / state.seen[ROWS]
         for j in range(values.size):
-            off = values[j] - state.mean[j]
-            state.mean[j] += share * off
-            state.squares[j] += off * (values[j] - state.mean[j])
+            off = values[j] - centre[j]
+            first[j] += off
+            second[j] += off * off
     else:
         for i in range(values.size):
             j = indices[i]
-            off = values[i] - state.mean[j]
+            off = values[i] - centre[j]
             state.count[j] += 1.0
-            state.mean[j] += off / state.count[j]
-            state.squares[j] += off * (values[i] - state.mean[j])
+            first[j] += off
+            second[j] += off * off
 
 
 @kernel
@@ -67,17 +77,35 @@ def is_due(state: Any) -> bool:
 def refresh_statistics(state: Any, sparse: bool) -> None:
     """Standardise by all rows seen so far from now on."""
     rows = state.seen[ROWS]
-    state.seen[NEXT] = rows + max(1, rows // GROWTH)
-    for j in range(state.mean.size):
-        mean = state.mean[j]
-        squares = state.squares[j]
+    new = rows - state.seen[LAST]
+    for j in range(state.centre.size):
         if sparse:
-            share = state.count[j] / rows
-            squares += mean * mean * state.count[j] * (1.0 - share)
-            mean *= share
-        state.centre[j] = mean
-        variance = squares / rows
-        state.inverse[j] = 1.0 / sqrt(variance) if variance > 0.0 else 0.0
+            count_zeros(state, j, new - state.count[j])
+        merge(state, j, float(rows), float(new))
+        variance = state.squares[j] / rows
+        varies = variance > ROUNDING * state.centre[j] * state.centre[j]
+        state.inverse[j] = 1.0 / sqrt(variance) if varies else 0.0
+    state.first[:] = 0.0
+    state.second[:] = 0.0
+    state.count[:] = 0.0
+    state.seen[LAST] = rows
+    state.seen[NEXT] = rows + max(1, rows // GROWTH)
+
+
+@kernel
+def count_zeros(state: Any, j: int, zeros: float) -> None:
+    """Count the rows in which feature j was 0."""
+    state.first[j] -= zeros * state.centre[j]
+    state.second[j] += zeros * state.centre[j] * state.centre[j]
+
+
+@kernel
+def merge(state: Any, j: int, rows: float, new: float) -> None:
+    """Merge the new rows of feature j into its mean and its sum of squares (Chan, Golub and LeVeque, 1983)."""
+    off = state.first[j] / new
+    within = max(0.0, state.second[j] - state.first[j] * off)
+    state.squares[j] += within + off * off * ((rows - new) * new / rows)
+    state.centre[j] += off * (new / rows)
 
 
 @kernel

@@ -8,8 +8,8 @@ import numpy as np
 from delaytron.checks import check_integer, check_number, check_scale
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.errors import InvalidInput
-from delaytron.kernels.centred import add_step, along_zero, count_gradient, fill_row, score_row
-from delaytron.kernels.inverse_gaps import weigh_gaps
+from delaytron.kernels.centred import add_step, count_gradient, score_row
+from delaytron.kernels.inverse_gaps import count_label, weigh_gaps
 from delaytron.kernels.linear import row_of
 from delaytron.kernels.memory import keep, kept_row, place_of
 from delaytron.kernels.softmax import bandit_gradient, softmax
@@ -22,8 +22,7 @@ from delaytron.learners.scoring import score_parts
 from delaytron.matrices import check_matrix
 from delaytron.records import Array, Play, Row, Stream
 
-DAMPING = 0.3  # about an implicit step: it does not go far beyond where the gradient ends
-LEAST_GRADIENT = 1e-3  # a class that would move by less is left alone
+DAMPING = 0.3
 
 learn_again: Any = slot()  # (state, params, past, reward): learn from answers that were kept, and keep this one
 
@@ -47,8 +46,7 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: 
 @kernel
 def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
     """Explore by inverse gaps of the chances that the model gives to every label."""
-    length = fill_row(state, x.indices, x.values)
-    score_row(state, x.indices, x.values, length, along_zero(state, x.indices, x.values), scores)
+    score_row(state, x.indices, x.values, scores)
     greedy = softmax(scores, p)
     weigh_gaps(state, greedy, params.floor, p)
     return greedy
@@ -57,7 +55,7 @@ def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
 @kernel
 def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array) -> None:  # noqa: ARG001
     """Count the row and the play; neither needs an answer."""
-    state.plays[label] += 1.0
+    count_label(state, label, 1.0, 0.0)
     observe(state, x.indices, x.values)
 
 
@@ -66,7 +64,7 @@ def step(state: Any, params: Any, past: Play, answer: Any) -> None:
     """Learn from an answer: right, wrong, or a reward between 0 and 1."""
     reward = 1.0 * answer
     state.answers[SO_FAR] += 1.0
-    state.confirmations[past.label] += reward
+    count_label(state, past.label, 0.0, reward)
     learn(state, past.x, past.label, reward)
     learn_again(state, params, past, reward)
 
@@ -74,19 +72,23 @@ def step(state: Any, params: Any, past: Play, answer: Any) -> None:
 @kernel
 def learn(state: Any, x: Row, label: int, reward: float) -> None:
     """Take one damped AdaGrad step on the likelihood of the answer, at the present weights and statistics."""
-    length = fill_row(state, x.indices, x.values)
-    along = along_zero(state, x.indices, x.values)
-    score_row(state, x.indices, x.values, length, along, state.scores)
+    length, along = score_row(state, x.indices, x.values, state.scores)
     softmax(state.scores, state.p)
     power = bandit_gradient(state.p, label, reward, state.g)
-    spread = count_gradient(state, x.indices, x.values, power / length) / length
+    if power > 0.0:
+        spread = count_gradient(state, x.indices, x.values, power / length) / length
+        damp_steps(state, spread, 1.0 / sqrt(length))
+        add_step(state, x.indices, x.values, along, state.g)
+
+
+@kernel
+def damp_steps(state: Any, spread: float, scale: float) -> None:
+    """Turn the gradient in `g` into steps: about implicit ones, which do not go far beyond where the gradient ends."""
     for k in range(state.g.size):
         g = state.g[k]
         state.power[k] += g * g
         rate = state.rates[k]
-        damped = rate * g / ((1.0 + DAMPING * rate * spread * abs(g)) * sqrt(length))
-        state.g[k] = 0.0 if abs(g) < LEAST_GRADIENT else -damped
-    add_step(state, x.indices, x.values, along, state.g)
+        state.g[k] = -scale * rate * g / (1.0 + DAMPING * rate * spread * abs(g))
 
 
 @kernel
@@ -109,8 +111,7 @@ def score_stream(state: Any, stream: Stream, scores: Array, out: Array) -> None:
     """Write the scores of every row of the stream to `out`."""
     for i in range(out.shape[0]):
         x = row_of(stream.indptr, stream.indices, stream.values, i)
-        length = fill_row(state, x.indices, x.values)
-        score_row(state, x.indices, x.values, length, along_zero(state, x.indices, x.values), scores)
+        score_row(state, x.indices, x.values, scores)
         for k in range(out.shape[1]):
             out[i, k] = scores[k]
 
@@ -199,7 +200,7 @@ class BanditLogit(Learner):
         """Return the weights of a state."""
         features = self._matrix(state.W)
         if self.sparse:
-            features += np.outer(state.shift, state.D * state.zero)
+            features += np.outer(state.shift, state.zero_step)
         return np.column_stack([features, state.bias])
 
 

@@ -16,9 +16,10 @@ from delaytron.kernels.centred import (
     refresh_rates,
     refresh_zero,
 )
+from delaytron.kernels.inverse_gaps import count_label
 from delaytron.kernels.linear import padded, zero_weights
 from delaytron.kernels.memory import FIELDS, empty_memory
-from delaytron.kernels.standard import ROWS, empty_statistics, refresh_statistics
+from delaytron.kernels.standard import LAST, NEXT, ROWS, empty_statistics, refresh_statistics
 from delaytron.records import Array, Ints, Size
 
 RATE = 0.9  # of a step, times lr
@@ -38,6 +39,7 @@ class State(NamedTuple):
     shift: Array
     base: Array
     zero: Array
+    zero_step: Array
     sums: Array
     D: Array
     cells: Array
@@ -47,16 +49,18 @@ class State(NamedTuple):
     rates: Array
     plays: Array
     confirmations: Array
+    known: Array
     answers: Array
     scores: Array
     p: Array
     g: Array
     seen: Ints
-    count: Array  # type: ignore[assignment]
-    mean: Array
-    squares: Array
     centre: Array
+    squares: Array
     inverse: Array
+    count: Array  # type: ignore[assignment]
+    first: Array
+    second: Array
 
 
 Remembering: Any = cast(Any, namedtuple)("Remembering", (*State._fields, *FIELDS), module=__name__)
@@ -69,13 +73,14 @@ def init(params: Any, size: Size) -> State:
     d = size.n_features
     cells = np.zeros((n_runs, N_CELLS))
     cells[:, D_OF_BIAS] = FIRST**-0.5
-    seen, count, mean, squares, centre, inverse = empty_statistics(n_runs, size)
+    seen, centre, squares, inverse, count, first, second = empty_statistics(n_runs, size)
     return State(
         W=zero_weights(n_runs, size),
         bias=np.zeros((n_runs, K)),
         shift=np.zeros((n_runs, K)),
         base=np.zeros((n_runs, K)),
         zero=np.zeros((n_runs, d if size.sparse else 0)),
+        zero_step=np.zeros((n_runs, d if size.sparse else 0)),
         sums=np.zeros((n_runs, d)),
         D=np.full((n_runs, d), FIRST**-0.5),
         cells=cells,
@@ -85,16 +90,18 @@ def init(params: Any, size: Size) -> State:
         rates=np.repeat(RATE * params.lr[:, None], K, axis=1),
         plays=np.zeros((n_runs, K)),
         confirmations=np.zeros((n_runs, K)),
+        known=np.zeros((n_runs, K)),
         answers=np.zeros((n_runs, 2)),
         scores=np.zeros((n_runs, padded(K))),
         p=np.zeros((n_runs, K)),
         g=np.zeros((n_runs, K)),
         seen=seen,
-        count=count,
-        mean=mean,
-        squares=squares,
         centre=centre,
+        squares=squares,
         inverse=inverse,
+        count=count,
+        first=first,
+        second=second,
     )
 
 
@@ -107,9 +114,9 @@ def init_remembering(params: Any, size: Size) -> Any:
 def refresh(state: Any, params: Any) -> None:
     """Standardise by all rows seen so far, and step by all gradients, from now on."""
     fold_shift(state)
+    refresh_statistics(state, state.zero.size > 0)
     if params.forget > 0.0:
         fade(state, (1.0 - params.forget) ** (state.answers[SO_FAR] - state.answers[BEFORE]))
-    refresh_statistics(state, state.zero.size > 0)
     refresh_rates(state)
     refresh_zero(state)
     refresh_classes(state, params.lr)
@@ -119,12 +126,17 @@ def refresh(state: Any, params: Any) -> None:
 @kernel
 def fade(state: Any, share: float) -> None:
     """Let only this share of all counts and sums remain, so that what comes now counts for more."""
-    state.seen[ROWS] = max(1, int(share * state.seen[ROWS]))
+    rows = max(1, int(share * state.seen[ROWS]))
+    state.seen[NEXT] += rows - state.seen[ROWS]
+    state.seen[ROWS] = rows
+    state.seen[LAST] = rows
     state.answers[SO_FAR] *= share
     state.cells[SUM_OF_BIAS] *= share
-    for field in (state.sums, state.power, state.plays, state.confirmations, state.count, state.squares):
+    for field in (state.squares, state.sums, state.power, state.plays, state.confirmations):
         for i in range(field.size):
             field[i] *= share
+    for k in range(state.plays.size):
+        count_label(state, k, 0.0, 0.0)
 
 
 @kernel
