@@ -9,7 +9,7 @@ a class, its `shift`, carries the dense part of all steps, and a refresh puts it
 .. math::
     W_k = U_k + \text{shift}_k\, D\zeta, \qquad
     \langle W_k, z\rangle = \text{base}_k + \langle U_k, \delta\rangle + \text{shift}_k \langle D\zeta, \delta\rangle,
-    \qquad \text{base}_k = \langle W_k, \zeta\rangle
+    \qquad \text{base}_k = \langle W_k, \zeta\rangle + \text{bias}_k
 
 Nothing is approximated. For dense rows :math:`\zeta` is left out and :math:`\delta` is z. A constant 1 stands after the
 features, and rows are divided by their length.
@@ -19,7 +19,7 @@ The fields of a state that these functions use, besides those of `kernels.standa
 ==========  ===================================================================================
 `W`         the weights U of the features, held the way `kernels.linear` wants them
 `bias`      the weights of the constant
-`shift`     what is said above; `base` likewise
+`shift`     what is said above, as `base`; for dense rows the first is of no use, the second is `bias`
 `zero`      the standardised row of zeros, empty for dense rows; `zero_step` is D times it
 `sums`      the squared gradients of every feature so far, C
 `D`         1 / sqrt(FIRST + C / K), as of the last refresh
@@ -32,14 +32,13 @@ from math import sqrt
 from typing import Any
 
 from delaytron.compiler.kernel import kernel
-from delaytron.kernels.linear import score, squared_norm
+from delaytron.kernels.linear import add_outer, long_norm, score
 from delaytron.kernels.second_order import dot
-from delaytron.kernels.standard import standardized
-from delaytron.kernels.subsets import add_to_all
+from delaytron.kernels.standard import ROWS, standardized
 from delaytron.records import Array
 
-LENGTH, SPREAD, LACKING, SUM_OF_BIAS, D_OF_BIAS = range(5)  # the cells
-N_CELLS = 5
+LENGTH, SPREAD, LACKING, SUM_OF_BIAS, D_OF_BIAS, OUT = range(6)  # the cells; the last is room for a sum
+N_CELLS = 6
 FIRST = 0.01  # what the sums start from: rows have length 1, so it does not depend on their number of features
 
 
@@ -47,34 +46,77 @@ FIRST = 0.01  # what the sums start from: rows have length 1, so it does not dep
 def fill_row(state: Any, indices: Any, values: Array) -> tuple[float, float]:
     """Write a row's delta to `z`; return the squared length of the standardised row, and <D zero, delta>."""
     z = state.z
-    centre = state.centre
-    inverse = state.inverse
     if indices is None:
         for j in range(values.size):
-            z[j] = standardized(values[j], centre[j], inverse[j])
-        return 1.0 + squared_norm(z), 0.0
-    zero = state.zero
-    zero_step = state.zero_step
-    length = 1.0 + float(state.cells[LENGTH])
-    along = 0.0
+            z[j] = standardized(values[j] - state.centre[j], state.inverse[j])
+        return 1.0 + long_norm(z, state.cells[OUT:]), 0.0
     for i in range(values.size):
         j = indices[i]
-        full = standardized(values[i], centre[j], inverse[j])
-        length += full * full - zero[j] * zero[j]
-        z[i] = full - zero[j]
-        along += zero_step[j] * z[i]
-    return length, along
+        z[i] = standardized(values[i] - state.centre[j], state.inverse[j])
+    return compare_with_zero(state, indices, values)
 
 
 @kernel
-def score_row(state: Any, indices: Any, values: Array, scores: Array) -> tuple[float, float]:
-    """Write the scores of a row to `scores`; return what `fill_row` does."""
-    length, along = fill_row(state, indices, values)
+def fill_new_row(state: Any, indices: Any, values: Array) -> tuple[float, float]:
+    """Do the same, and count the row in."""
+    z = state.z
+    first = state.first
+    second = state.second
+    state.seen[ROWS] += 1
+    if indices is None:
+        for j in range(values.size):
+            off = values[j] - state.centre[j]
+            first[j] += off
+            second[j] += off * off
+            z[j] = standardized(off, state.inverse[j])
+        return 1.0 + long_norm(z, state.cells[OUT:]), 0.0
+    for i in range(values.size):
+        j = indices[i]
+        off = values[i] - state.centre[j]
+        state.count[j] += 1.0
+        first[j] += off
+        second[j] += off * off
+        z[i] = standardized(off, state.inverse[j])
+    return compare_with_zero(state, indices, values)
+
+
+@kernel
+def compare_with_zero(state: Any, indices: Any, values: Array) -> tuple[float, float]:
+    """Replace a sparse row's z by its delta, the even non-zeros and the odd ones side by side; return as `fill_row`."""
+    z = state.z
+    zero = state.zero
+    zero_step = state.zero_step
+    length, along = 1.0 + float(state.cells[LENGTH]), 0.0
+    more, further = 0.0, 0.0
+    for i in range(0, values.size - 1, 2):
+        j = indices[i]
+        k = indices[i + 1]
+        length += z[i] * z[i] - zero[j] * zero[j]
+        more += z[i + 1] * z[i + 1] - zero[k] * zero[k]
+        z[i] -= zero[j]
+        z[i + 1] -= zero[k]
+        along += zero_step[j] * z[i]
+        further += zero_step[k] * z[i + 1]
+    if values.size % 2:
+        i = values.size - 1
+        j = indices[i]
+        length += z[i] * z[i] - zero[j] * zero[j]
+        z[i] -= zero[j]
+        along += zero_step[j] * z[i]
+    return length + more, along + further
+
+
+@kernel
+def score_row(state: Any, indices: Any, values: Array, length: float, along: float, scores: Array) -> int:
+    """Write the scores of the row in `z` to `scores`; return the best class, the lowest number among equals."""
     score(state.W, indices, state.z[: values.size], scores)
     scale = 1.0 / sqrt(length)
-    for k in range(state.bias.size):
-        scores[k] = (scores[k] + (state.base[k] + state.shift[k] * along) + state.bias[k]) * scale
-    return length, along
+    best = 0
+    for k in range(state.base.size):
+        scores[k] = (scores[k] + (state.base[k] + state.shift[k] * along)) * scale
+        if scores[k] > scores[best]:
+            best = k
+    return best
 
 
 @kernel
@@ -100,12 +142,12 @@ def count_gradient(state: Any, indices: Any, values: Array, weight: float) -> fl
 @kernel
 def add_step(state: Any, indices: Any, values: Array, along: float, change: Array) -> None:
     """W_k += change_k D z for every class, the row being in `z` and `u`."""
-    add_to_all(state.W, change, indices, state.u[: values.size])
-    for k in range(change.size):
+    add_outer(state.W, change, indices, state.u[: values.size])
+    of_zero = along + state.cells[SPREAD] + state.cells[D_OF_BIAS]
+    for k in range(state.bias.size):
         state.bias[k] += change[k] * state.cells[D_OF_BIAS]
-        if indices is not None:
-            state.shift[k] += change[k]
-            state.base[k] += change[k] * (along + state.cells[SPREAD])
+        state.shift[k] += change[k]
+        state.base[k] += change[k] * of_zero
 
 
 @kernel
@@ -134,9 +176,10 @@ def refresh_zero(state: Any) -> None:
     """Standardise the row of zeros anew, and what follows from it."""
     state.cells[LENGTH] = 0.0
     state.cells[SPREAD] = 0.0
-    state.base[:] = 0.0
+    for k in range(state.bias.size):
+        state.base[k] = state.bias[k]
     for j in range(state.zero.size):
-        z = standardized(0.0, state.centre[j], state.inverse[j])
+        z = standardized(-state.centre[j], state.inverse[j])
         state.zero[j] = z
         state.zero_step[j] = state.D[j] * z
         if z != 0.0:

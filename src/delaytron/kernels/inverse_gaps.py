@@ -29,9 +29,10 @@ def count_label(state: Any, label: int, plays: float, confirmations: float) -> N
     """Count plays or confirmations of a label; how well it is known goes from 0 to 1."""
     state.plays[label] += plays
     state.confirmations[label] += confirmations
-    tried = state.plays[label] / (TRIES * state.plays.size)
-    known = min(1.0, tried + state.confirmations[label] / CONFIRMATIONS)
-    state.known[label] = known * known
+    if state.known[label] < 1.0:
+        tried = state.plays[label] / (TRIES * state.plays.size)
+        known = min(1.0, tried + state.confirmations[label] / CONFIRMATIONS)
+        state.known[label] = known * known
 
 
 @kernel

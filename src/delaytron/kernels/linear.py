@@ -141,6 +141,16 @@ wide_4 = fill(tile, CLASSES=4, LANES=8)
 
 
 @kernel
+def long_norm(x: Array, out: Array) -> float:
+    """Return ||x||^2, in sixteen sums side by side; `out` is room for one number."""
+    norm_16(x.reshape(1, x.size), 1, x, out)
+    return float(out[0])
+
+
+norm_16 = fill(tile, CLASSES=1, LANES=16)
+
+
+@kernel
 def score_sparse(W: Array, indices: Rounds, values: Array, out: Array) -> None:
     """Write W x to `out`, a stripe of classes at a time: the even non-zeros and the odd ones, then their sum."""
     wide = W.shape[1] - W.shape[1] % 16
@@ -176,6 +186,38 @@ def stripe(W: Array, indices: Rounds, values: Array, out: Array, k: int) -> None
 stripe_16 = fill(stripe, FIRST=8, SECOND=8)
 stripe_12 = fill(stripe, FIRST=8, SECOND=4)
 stripe_8 = fill(stripe, FIRST=4, SECOND=4)
+
+
+@kernel
+def add_outer(W: Array, change: Array, indices: Any, values: Array) -> None:
+    """W_k += change_k x for every class; `change` is as long as a feature's weights, 0 in the padding."""
+    if indices is None:
+        for k in range(W.shape[0]):
+            if change[k] != 0.0:
+                add_row(W, k, change[k], indices, values)
+    else:
+        wide = W.shape[1] - W.shape[1] % 16
+        for i in range(values.size):
+            w = W[indices[i]]
+            for k in range(0, wide, 16):
+                move_16(w, change, values[i], k)
+            if W.shape[1] - wide == 12:
+                move_12(w, change, values[i], wide)
+            elif W.shape[1] - wide == 8:
+                move_8(w, change, values[i], wide)
+
+
+@kernel
+def move(w: Array, change: Array, value: float, k: int) -> None:
+    """Add value * change to the weights of FIRST + SECOND classes from `k` on."""
+    store_sum(add_scaled(zeros(FIRST), value, change, k), add_scaled(zeros(FIRST), 1.0, w, k), w, k)
+    second = k + FIRST
+    store_sum(add_scaled(zeros(SECOND), value, change, second), add_scaled(zeros(SECOND), 1.0, w, second), w, second)
+
+
+move_16 = fill(move, FIRST=8, SECOND=8)
+move_12 = fill(move, FIRST=8, SECOND=4)
+move_8 = fill(move, FIRST=4, SECOND=4)
 
 
 @kernel

@@ -39,9 +39,11 @@ def keep(state: Any, indices: Any, values: Array, label: int, reward: float) -> 
     state.kept_size[place] = values.size
     state.kept_label[place] = label
     state.kept_reward[place] = reward
-    state.kept_values[place, : values.size] = values
+    for i in range(values.size):
+        state.kept_values[place, i] = values[i]
     if indices is not None:
-        state.kept_indices[place, : values.size] = indices
+        for i in range(values.size):
+            state.kept_indices[place, i] = indices[i]
 
 
 @kernel

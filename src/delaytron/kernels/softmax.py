@@ -1,9 +1,7 @@
 """The multinomial logit, and what "right" or "wrong" about one label says about all of them."""
 
-from math import exp
-
 from delaytron.compiler.kernel import kernel
-from delaytron.kernels.explore import argmax
+from delaytron.kernels.exponential import exponentials
 from delaytron.records import Array
 
 LEAST_SLOPE = 1e-3  # of the loss in a score: a class with less is left alone
@@ -11,16 +9,24 @@ SMALLEST_REST = 1e-6  # of 1 - p: a "wrong" about a label that seemed certain mu
 
 
 @kernel
-def softmax(scores: Array, p: Array) -> int:
-    """Write exp(score) / sum to `p`; return the class with the highest score, the lowest number among equals."""
-    best = argmax(scores, p.size)
-    total = 0.0
+def softmax(scores: Array, best: int, p: Array, room: Array) -> None:
+    """Write exp(score) / sum to `p`; `best` has the highest score."""
     for k in range(p.size):
-        p[k] = exp(scores[k] - scores[best])
-        total += p[k]
+        p[k] = scores[k] - scores[best]
+    exponentials(p, room)
+    share = 1.0 / total(p)
     for k in range(p.size):
-        p[k] /= total
-    return best
+        p[k] *= share
+
+
+@kernel
+def total(p: Array) -> float:
+    """Return the sum of all numbers, the even ones and the odd ones side by side."""
+    even, odd = 0.0, 0.0
+    for k in range(0, p.size - 1, 2):
+        even += p[k]
+        odd += p[k + 1]
+    return even + (odd + p[p.size - 1] if p.size % 2 else odd)
 
 
 @kernel
@@ -32,9 +38,9 @@ def bandit_gradient(p: Array, label: int, reward: float, g: Array) -> float:
     """
     odds = p[label] / max(1.0 - p[label], SMALLEST_REST)
     share = reward - (1.0 - reward) * odds
-    total = 0.0
+    power = 0.0
     for k in range(p.size):
         slope = p[label] - reward if k == label else share * p[k]
         g[k] = slope if abs(slope) >= LEAST_SLOPE else 0.0
-        total += g[k] * g[k]
-    return total
+        power += g[k] * g[k]
+    return power

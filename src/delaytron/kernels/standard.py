@@ -109,7 +109,7 @@ def merge(state: Any, j: int, rows: float, new: float) -> None:
 
 
 @kernel
-def standardized(value: float, centre: float, inverse: float) -> float:
-    """Return one number of a standardised row."""
-    z = (value - centre) * inverse
+def standardized(off: float, inverse: float) -> float:
+    """Return one number of a standardised row, given how far it is off the mean."""
+    z = off * inverse
     return -LARGEST if z < -LARGEST else (LARGEST if z > LARGEST else z)

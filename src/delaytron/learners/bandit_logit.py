@@ -8,12 +8,12 @@ import numpy as np
 from delaytron.checks import check_integer, check_number, check_scale
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.errors import InvalidInput
-from delaytron.kernels.centred import add_step, count_gradient, score_row
+from delaytron.kernels.centred import add_step, count_gradient, fill_new_row, fill_row, score_row
 from delaytron.kernels.inverse_gaps import count_label, weigh_gaps
 from delaytron.kernels.linear import row_of
 from delaytron.kernels.memory import keep, kept_row, place_of
 from delaytron.kernels.softmax import bandit_gradient, softmax
-from delaytron.kernels.standard import is_due, observe
+from delaytron.kernels.standard import is_due
 from delaytron.learners.base import Learner
 from delaytron.learners.logit_state import SO_FAR, Remembering, State, init, init_remembering, refresh
 from delaytron.learners.options import Common
@@ -45,18 +45,18 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: 
 
 @kernel
 def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
-    """Explore by inverse gaps of the chances that the model gives to every label."""
-    score_row(state, x.indices, x.values, scores)
-    greedy = softmax(scores, p)
+    """Count the row in, and explore by inverse gaps of the chances that the model gives to every label."""
+    length, along = fill_new_row(state, x.indices, x.values)
+    greedy = score_row(state, x.indices, x.values, length, along, scores)
+    softmax(scores, greedy, p, state.room)
     weigh_gaps(state, greedy, params.floor, p)
     return greedy
 
 
 @kernel
 def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array) -> None:  # noqa: ARG001
-    """Count the row and the play; neither needs an answer."""
+    """Count the play; it needs no answer."""
     count_label(state, label, 1.0, 0.0)
-    observe(state, x.indices, x.values)
 
 
 @kernel
@@ -72,8 +72,9 @@ def step(state: Any, params: Any, past: Play, answer: Any) -> None:
 @kernel
 def learn(state: Any, x: Row, label: int, reward: float) -> None:
     """Take one damped AdaGrad step on the likelihood of the answer, at the present weights and statistics."""
-    length, along = score_row(state, x.indices, x.values, state.scores)
-    softmax(state.scores, state.p)
+    length, along = fill_row(state, x.indices, x.values)
+    best = score_row(state, x.indices, x.values, length, along, state.scores)
+    softmax(state.scores, best, state.p, state.room)
     power = bandit_gradient(state.p, label, reward, state.g)
     if power > 0.0:
         spread = count_gradient(state, x.indices, x.values, power / length) / length
@@ -84,7 +85,7 @@ def learn(state: Any, x: Row, label: int, reward: float) -> None:
 @kernel
 def damp_steps(state: Any, spread: float, scale: float) -> None:
     """Turn the gradient in `g` into steps: about implicit ones, which do not go far beyond where the gradient ends."""
-    for k in range(state.g.size):
+    for k in range(state.power.size):
         g = state.g[k]
         state.power[k] += g * g
         rate = state.rates[k]
@@ -111,7 +112,8 @@ def score_stream(state: Any, stream: Stream, scores: Array, out: Array) -> None:
     """Write the scores of every row of the stream to `out`."""
     for i in range(out.shape[0]):
         x = row_of(stream.indptr, stream.indices, stream.values, i)
-        score_row(state, x.indices, x.values, scores)
+        length, along = fill_row(state, x.indices, x.values)
+        score_row(state, x.indices, x.values, length, along, scores)
         for k in range(out.shape[1]):
             out[i, k] = scores[k]
 

@@ -31,7 +31,7 @@ class State(NamedTuple):
     """The model (`kernels.centred`), the statistics of the rows (`kernels.standard`), and what is known of the labels.
 
     `power` sums up the squared gradients of every class, `rates` are its steps as of the last refresh; `answers` counts
-    those so far and those at the last refresh; `p` and `g` are room for a softmax and its gradient.
+    those so far and those at the last refresh; `p`, `g` and `room` are room for a softmax and its gradient.
     """
 
     W: Array
@@ -54,6 +54,7 @@ class State(NamedTuple):
     scores: Array
     p: Array
     g: Array
+    room: Array
     seen: Ints
     centre: Array
     squares: Array
@@ -94,7 +95,8 @@ def init(params: Any, size: Size) -> State:
         answers=np.zeros((n_runs, 2)),
         scores=np.zeros((n_runs, padded(K))),
         p=np.zeros((n_runs, K)),
-        g=np.zeros((n_runs, K)),
+        g=np.zeros((n_runs, padded(K))),
+        room=np.zeros((n_runs, K)),
         seen=seen,
         centre=centre,
         squares=squares,
@@ -136,6 +138,7 @@ def fade(state: Any, share: float) -> None:
         for i in range(field.size):
             field[i] *= share
     for k in range(state.plays.size):
+        state.known[k] = 0.0
         count_label(state, k, 0.0, 0.0)
 
 
