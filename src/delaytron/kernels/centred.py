@@ -20,9 +20,9 @@ The fields of a state that these functions use, besides those of `kernels.standa
 `W`         the weights U of the features, held the way `kernels.linear` wants them
 `bias`      the weights of the constant
 `shift`     what is said above, as `base`; for dense rows the first is of no use, the second is `bias`
-`zero`      the standardised row of zeros, empty for dense rows; `zero_step` is D times it
+`features`  for sparse rows also `ZERO`, the standardised row of zeros, and `ZERO_STEP`, D times it; `D` for all:
+            1 / sqrt(FIRST + C / K), as of the last refresh
 `sums`      the squared gradients of every feature so far, C
-`D`         1 / sqrt(FIRST + C / K), as of the last refresh
 `cells`     |zero|^2, <D zero, zero>, what C lacks along zero^2, C and D of the constant
 `z`, `u`    room for a row's delta, and for D delta
 ==========  ===================================================================================
@@ -34,7 +34,7 @@ from typing import Any
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.linear import add_outer, long_norm, score
 from delaytron.kernels.second_order import dot
-from delaytron.kernels.standard import ROWS, standardized
+from delaytron.kernels.standard import CENTRE, INVERSE, ZERO, ZERO_STEP, D, standardized
 from delaytron.records import Array
 
 LENGTH, SPREAD, LACKING, SUM_OF_BIAS, D_OF_BIAS, OUT = range(6)  # the cells; the last is room for a sum
@@ -43,66 +43,28 @@ FIRST = 0.01  # what the sums start from: rows have length 1, so it does not dep
 
 
 @kernel
-def fill_row(state: Any, indices: Any, values: Array) -> tuple[float, float]:
-    """Write a row's delta to `z`; return the squared length of the standardised row, and <D zero, delta>."""
-    z = state.z
-    if indices is None:
-        for j in range(values.size):
-            z[j] = standardized(values[j] - state.centre[j], state.inverse[j])
-        return 1.0 + long_norm(z, state.cells[OUT:]), 0.0
-    for i in range(values.size):
-        j = indices[i]
-        z[i] = standardized(values[i] - state.centre[j], state.inverse[j])
-    return compare_with_zero(state, indices, values)
-
-
-@kernel
-def fill_new_row(state: Any, indices: Any, values: Array) -> tuple[float, float]:
-    """Do the same, and count the row in."""
-    z = state.z
-    first = state.first
-    second = state.second
-    state.seen[ROWS] += 1
-    if indices is None:
-        for j in range(values.size):
-            off = values[j] - state.centre[j]
-            first[j] += off
-            second[j] += off * off
-            z[j] = standardized(off, state.inverse[j])
-        return 1.0 + long_norm(z, state.cells[OUT:]), 0.0
-    for i in range(values.size):
-        j = indices[i]
-        off = values[i] - state.centre[j]
-        state.count[j] += 1.0
-        first[j] += off
-        second[j] += off * off
-        z[i] = standardized(off, state.inverse[j])
-    return compare_with_zero(state, indices, values)
-
-
-@kernel
 def compare_with_zero(state: Any, indices: Any, values: Array) -> tuple[float, float]:
-    """Replace a sparse row's z by its delta, the even non-zeros and the odd ones side by side; return as `fill_row`."""
+    """Replace a sparse row in `z` by its delta; return the squared length of the row, and <D zero, delta>."""
+    if indices is None:
+        return 1.0 + long_norm(state.z, state.cells[OUT:]), 0.0
     z = state.z
-    zero = state.zero
-    zero_step = state.zero_step
     length, along = 1.0 + float(state.cells[LENGTH]), 0.0
     more, further = 0.0, 0.0
-    for i in range(0, values.size - 1, 2):
-        j = indices[i]
-        k = indices[i + 1]
-        length += z[i] * z[i] - zero[j] * zero[j]
-        more += z[i + 1] * z[i + 1] - zero[k] * zero[k]
-        z[i] -= zero[j]
-        z[i + 1] -= zero[k]
-        along += zero_step[j] * z[i]
-        further += zero_step[k] * z[i + 1]
+    for i in range(0, values.size - 1, 2):  # the even non-zeros and the odd ones side by side
+        even = state.features[indices[i]]
+        odd = state.features[indices[i + 1]]
+        length += z[i] * z[i] - even[ZERO] * even[ZERO]
+        more += z[i + 1] * z[i + 1] - odd[ZERO] * odd[ZERO]
+        z[i] -= even[ZERO]
+        z[i + 1] -= odd[ZERO]
+        along += even[ZERO_STEP] * z[i]
+        further += odd[ZERO_STEP] * z[i + 1]
     if values.size % 2:
         i = values.size - 1
-        j = indices[i]
-        length += z[i] * z[i] - zero[j] * zero[j]
-        z[i] -= zero[j]
-        along += zero_step[j] * z[i]
+        last = state.features[indices[i]]
+        length += z[i] * z[i] - last[ZERO] * last[ZERO]
+        z[i] -= last[ZERO]
+        along += last[ZERO_STEP] * z[i]
     return length + more, along + further
 
 
@@ -125,17 +87,18 @@ def count_gradient(state: Any, indices: Any, values: Array, weight: float) -> fl
     state.cells[SUM_OF_BIAS] += weight
     spread = float(state.cells[D_OF_BIAS] + state.cells[SPREAD])
     if indices is None:
+        rates = state.features[D]
         for j in range(values.size):
             state.sums[j] += weight * state.z[j] * state.z[j]
-            state.u[j] = state.D[j] * state.z[j]
+            state.u[j] = rates[j] * state.z[j]
         return spread + float(dot(state.u, None, state.z))
     state.cells[LACKING] += weight
     for i in range(values.size):
-        j = indices[i]
-        more = state.z[i] * (state.z[i] + 2.0 * state.zero[j])  # z^2 - zero^2
-        state.sums[j] += weight * more
-        state.u[i] = state.D[j] * state.z[i]
-        spread += state.D[j] * more
+        feature = state.features[indices[i]]
+        more = state.z[i] * (state.z[i] + 2.0 * feature[ZERO])  # z^2 - zero^2
+        state.sums[indices[i]] += weight * more
+        state.u[i] = feature[D] * state.z[i]
+        spread += feature[D] * more
     return spread
 
 
@@ -152,38 +115,40 @@ def add_step(state: Any, indices: Any, values: Array, along: float, change: Arra
 
 @kernel
 def fold_shift(state: Any) -> None:
-    """Put the dense part of the steps since the last refresh into the weights and the sums."""
-    for j in range(state.zero.size):
-        if state.zero[j] != 0.0:
+    """Put the dense part of the steps since the last refresh into the weights and the sums of sparse rows."""
+    for j in range(state.features.shape[0]):
+        feature = state.features[j]
+        if feature[ZERO] != 0.0:
             for k in range(state.bias.size):
-                state.W[j, k] += state.shift[k] * state.zero_step[j]
-            state.sums[j] += state.cells[LACKING] * state.zero[j] * state.zero[j]
+                state.W[j, k] += state.shift[k] * feature[ZERO_STEP]
+            state.sums[j] += state.cells[LACKING] * feature[ZERO] * feature[ZERO]
     state.cells[LACKING] = 0.0
     state.shift[:] = 0.0
 
 
 @kernel
-def refresh_rates(state: Any) -> None:
-    """D = 1 / sqrt(FIRST + C / K) from now on."""
+def refresh_rates(state: Any, table: Any) -> None:
+    """D = 1 / sqrt(FIRST + C / K) from now on; `table` has a row for each feature, whatever the rows are."""
     K = state.bias.size
-    for j in range(state.D.size):
-        state.D[j] = 1.0 / sqrt(FIRST + max(state.sums[j], 0.0) / K)
+    for j in range(state.sums.size):
+        table[j, D] = 1.0 / sqrt(FIRST + max(state.sums[j], 0.0) / K)
     state.cells[D_OF_BIAS] = 1.0 / sqrt(FIRST + state.cells[SUM_OF_BIAS] / K)
 
 
 @kernel
 def refresh_zero(state: Any) -> None:
-    """Standardise the row of zeros anew, and what follows from it."""
+    """Standardise the row of zeros anew, and what follows from it for sparse rows."""
     state.cells[LENGTH] = 0.0
     state.cells[SPREAD] = 0.0
     for k in range(state.bias.size):
         state.base[k] = state.bias[k]
-    for j in range(state.zero.size):
-        z = standardized(-state.centre[j], state.inverse[j])
-        state.zero[j] = z
-        state.zero_step[j] = state.D[j] * z
+    for j in range(state.features.shape[0]):
+        feature = state.features[j]
+        z = standardized(-feature[CENTRE], feature[INVERSE])
+        feature[ZERO] = z
+        feature[ZERO_STEP] = feature[D] * z
         if z != 0.0:
             state.cells[LENGTH] += z * z
-            state.cells[SPREAD] += state.D[j] * z * z
+            state.cells[SPREAD] += feature[D] * z * z
             for k in range(state.bias.size):
                 state.base[k] += state.W[j, k] * z

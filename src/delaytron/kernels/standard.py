@@ -5,17 +5,21 @@ refresh comes whenever the number of rows has grown by a sixteenth: in between, 
 standardised row. Until then new rows are counted by their differences from the present mean, sparse ones by their
 non-zeros alone; a refresh adds what the zeros differ by, and merges both parts in closed form.
 
-The fields of a state that these functions use:
+What is known of the features stands in one table, `features`: for dense rows it has a row for each kind of number, so
+that all features are contiguous; for sparse rows a row for each feature, one cache line, so that a non-zero touches
+one. Only this file and `kernels.centred` know.
 
-==========  ===================================================================================
-`seen`      the rows seen, how many there will be at the next refresh, how many at the last
-`centre`    the mean of every feature at the last refresh
-`squares`   the sum of squared differences from it, up to then
-`inverse`   one over the standard deviation, 0 for a feature that never varied
-`count`     for sparse rows: how many non-zeros came since (empty for dense rows)
-`first`     the sum of the differences from `centre` since
-`second`    the sum of their squares
-==========  ===================================================================================
+===============  ===================================================================================
+`CENTRE`         the mean at the last refresh
+`INVERSE`        one over the standard deviation, 0 for a feature that never varied
+`OFF`            the sum of the differences from `CENTRE` since
+`OFF_SQUARED`    the sum of their squares
+`COUNT`          for sparse rows: how many non-zeros came since
+===============  ===================================================================================
+
+The other columns belong to `kernels.centred`. Besides, a state has `seen` (the rows seen, how many there will be at the
+next refresh, how many at the last, whether they are sparse), `squares` (the sum of squared differences from the mean
+up to then) and `z`, room for a row.
 """
 
 from math import sqrt
@@ -26,45 +30,71 @@ import numpy as np
 from delaytron.compiler.kernel import kernel
 from delaytron.records import Array, Ints, Size
 
-ROWS, NEXT, LAST = 0, 1, 2  # the cells of `seen`
+CENTRE, INVERSE, OFF, OFF_SQUARED, COUNT, ZERO, ZERO_STEP, D = range(8)  # the table
+ROWS, NEXT, LAST, SPARSE = range(4)  # the cells of `seen`
 GROWTH = 16  # a refresh comes when the rows have grown by one part in so many
 ROUNDING = 1e-26  # a variance below this share of the squared mean is nothing but rounding
 LARGEST = 5.0  # standard deviations: what is farther out counts as this
 
 
-def empty_statistics(n_runs: int, size: Size) -> tuple[Ints, Array, Array, Array, Array, Array, Array]:
-    """Return the fields for no row seen, in the order above."""
-    d = size.n_features
-    return (
-        np.zeros((n_runs, 3), np.int64),
-        np.zeros((n_runs, d)),
-        np.zeros((n_runs, d)),
-        np.zeros((n_runs, d)),
-        np.zeros((n_runs, d if size.sparse else 0)),
-        np.zeros((n_runs, d)),
-        np.zeros((n_runs, d)),
-    )
+def empty_features(n_runs: int, size: Size) -> Array:
+    """Return the table for no row seen."""
+    width = D + 1
+    return np.zeros((n_runs, size.n_features, width) if size.sparse else (n_runs, width, size.n_features))
+
+
+def none_seen(n_runs: int, size: Size) -> Ints:
+    """Return the cells of `seen` for no row."""
+    seen = np.zeros((n_runs, 4), np.int64)
+    seen[:, SPARSE] = size.sparse
+    return seen
 
 
 @kernel
 def observe(state: Any, indices: Any, values: Array) -> None:
-    """Count one row in."""
+    """Count one row in, and write it, standardised, to `z`: for a sparse row its non-zeros."""
     state.seen[ROWS] += 1
-    centre = state.centre
-    first = state.first
-    second = state.second
+    z = state.z
     if indices is None:
+        centre = state.features[CENTRE]
+        inverse = state.features[INVERSE]
+        first = state.features[OFF]
+        second = state.features[OFF_SQUARED]
         for j in range(values.size):
             off = values[j] - centre[j]
             first[j] += off
             second[j] += off * off
+            z[j] = standardized(off, inverse[j])
     else:
         for i in range(values.size):
-            j = indices[i]
-            off = values[i] - centre[j]
-            state.count[j] += 1.0
-            first[j] += off
-            second[j] += off * off
+            feature = state.features[indices[i]]
+            off = values[i] - feature[CENTRE]
+            feature[OFF] += off
+            feature[OFF_SQUARED] += off * off
+            feature[COUNT] += 1.0
+            z[i] = standardized(off, feature[INVERSE])
+
+
+@kernel
+def standardize_row(state: Any, indices: Any, values: Array) -> None:
+    """Write a row, standardised, to `z`: for a sparse row its non-zeros."""
+    z = state.z
+    if indices is None:
+        centre = state.features[CENTRE]
+        inverse = state.features[INVERSE]
+        for j in range(values.size):
+            z[j] = standardized(values[j] - centre[j], inverse[j])
+    else:
+        for i in range(values.size):
+            feature = state.features[indices[i]]
+            z[i] = standardized(values[i] - feature[CENTRE], feature[INVERSE])
+
+
+@kernel
+def standardized(off: float, inverse: float) -> float:
+    """Return one number of a standardised row, given how far it is off the mean."""
+    z = off * inverse
+    return -LARGEST if z < -LARGEST else (LARGEST if z > LARGEST else z)
 
 
 @kernel
@@ -74,42 +104,36 @@ def is_due(state: Any) -> bool:
 
 
 @kernel
-def refresh_statistics(state: Any, sparse: bool) -> None:
-    """Standardise by all rows seen so far from now on."""
+def refresh_statistics(state: Any, table: Any, sparse: bool) -> None:
+    """Standardise by all rows seen so far from now on; `table` has a row for each feature, whatever the rows are."""
     rows = state.seen[ROWS]
     new = rows - state.seen[LAST]
-    for j in range(state.centre.size):
+    for j in range(state.squares.size):
+        feature = table[j]
         if sparse:
-            count_zeros(state, j, new - state.count[j])
-        merge(state, j, float(rows), float(new))
+            count_zeros(feature, new - feature[COUNT])
+        merge(feature, state.squares, j, float(rows), float(new))
         variance = state.squares[j] / rows
-        varies = variance > ROUNDING * state.centre[j] * state.centre[j]
-        state.inverse[j] = 1.0 / sqrt(variance) if varies else 0.0
-    state.first[:] = 0.0
-    state.second[:] = 0.0
-    state.count[:] = 0.0
+        varies = variance > ROUNDING * feature[CENTRE] * feature[CENTRE]
+        feature[INVERSE] = 1.0 / sqrt(variance) if varies else 0.0
+        feature[OFF] = 0.0
+        feature[OFF_SQUARED] = 0.0
+        feature[COUNT] = 0.0
     state.seen[LAST] = rows
     state.seen[NEXT] = rows + max(1, rows // GROWTH)
 
 
 @kernel
-def count_zeros(state: Any, j: int, zeros: float) -> None:
-    """Count the rows in which feature j was 0."""
-    state.first[j] -= zeros * state.centre[j]
-    state.second[j] += zeros * state.centre[j] * state.centre[j]
+def count_zeros(feature: Array, zeros: float) -> None:
+    """Count the rows in which a feature was 0."""
+    feature[OFF] -= zeros * feature[CENTRE]
+    feature[OFF_SQUARED] += zeros * feature[CENTRE] * feature[CENTRE]
 
 
 @kernel
-def merge(state: Any, j: int, rows: float, new: float) -> None:
+def merge(feature: Array, squares: Array, j: int, rows: float, new: float) -> None:
     """Merge the new rows of feature j into its mean and its sum of squares (Chan, Golub and LeVeque, 1983)."""
-    off = state.first[j] / new
-    within = max(0.0, state.second[j] - state.first[j] * off)
-    state.squares[j] += within + off * off * ((rows - new) * new / rows)
-    state.centre[j] += off * (new / rows)
-
-
-@kernel
-def standardized(off: float, inverse: float) -> float:
-    """Return one number of a standardised row, given how far it is off the mean."""
-    z = off * inverse
-    return -LARGEST if z < -LARGEST else (LARGEST if z > LARGEST else z)
+    off = feature[OFF] / new
+    within = max(0.0, feature[OFF_SQUARED] - feature[OFF] * off)
+    squares[j] += within + off * off * ((rows - new) * new / rows)
+    feature[CENTRE] += off * (new / rows)

@@ -19,7 +19,7 @@ from delaytron.kernels.centred import (
 from delaytron.kernels.inverse_gaps import count_label
 from delaytron.kernels.linear import padded, zero_weights
 from delaytron.kernels.memory import FIELDS, empty_memory
-from delaytron.kernels.standard import LAST, NEXT, ROWS, empty_statistics, refresh_statistics
+from delaytron.kernels.standard import LAST, NEXT, ROWS, SPARSE, D, empty_features, none_seen, refresh_statistics
 from delaytron.records import Array, Ints, Size
 
 RATE = 0.9  # of a step, times lr
@@ -38,10 +38,8 @@ class State(NamedTuple):
     bias: Array
     shift: Array
     base: Array
-    zero: Array
-    zero_step: Array
+    features: Array
     sums: Array
-    D: Array
     cells: Array
     z: Array
     u: Array
@@ -56,12 +54,7 @@ class State(NamedTuple):
     g: Array
     room: Array
     seen: Ints
-    centre: Array
     squares: Array
-    inverse: Array
-    count: Array  # type: ignore[assignment]
-    first: Array
-    second: Array
 
 
 Remembering: Any = cast(Any, namedtuple)("Remembering", (*State._fields, *FIELDS), module=__name__)
@@ -74,16 +67,15 @@ def init(params: Any, size: Size) -> State:
     d = size.n_features
     cells = np.zeros((n_runs, N_CELLS))
     cells[:, D_OF_BIAS] = FIRST**-0.5
-    seen, centre, squares, inverse, count, first, second = empty_statistics(n_runs, size)
+    features = empty_features(n_runs, size)
+    features[(..., D) if size.sparse else (slice(None), D)] = FIRST**-0.5
     return State(
         W=zero_weights(n_runs, size),
         bias=np.zeros((n_runs, K)),
         shift=np.zeros((n_runs, K)),
         base=np.zeros((n_runs, K)),
-        zero=np.zeros((n_runs, d if size.sparse else 0)),
-        zero_step=np.zeros((n_runs, d if size.sparse else 0)),
+        features=features,
         sums=np.zeros((n_runs, d)),
-        D=np.full((n_runs, d), FIRST**-0.5),
         cells=cells,
         z=np.zeros((n_runs, d)),
         u=np.zeros((n_runs, d)),
@@ -97,13 +89,8 @@ def init(params: Any, size: Size) -> State:
         p=np.zeros((n_runs, K)),
         g=np.zeros((n_runs, padded(K))),
         room=np.zeros((n_runs, K)),
-        seen=seen,
-        centre=centre,
-        squares=squares,
-        inverse=inverse,
-        count=count,
-        first=first,
-        second=second,
+        seen=none_seen(n_runs, size),
+        squares=np.zeros((n_runs, d)),
     )
 
 
@@ -115,14 +102,25 @@ def init_remembering(params: Any, size: Size) -> Any:
 @kernel
 def refresh(state: Any, params: Any) -> None:
     """Standardise by all rows seen so far, and step by all gradients, from now on."""
-    fold_shift(state)
-    refresh_statistics(state, state.zero.size > 0)
-    if params.forget > 0.0:
-        fade(state, (1.0 - params.forget) ** (state.answers[SO_FAR] - state.answers[BEFORE]))
-    refresh_rates(state)
-    refresh_zero(state)
+    if state.seen[SPARSE]:
+        fold_shift(state)
+        refresh_features(state, state.features, params.forget, True)
+        refresh_zero(state)
+    else:
+        refresh_features(state, state.features.T, params.forget, False)
+        for k in range(state.bias.size):
+            state.base[k] = state.bias[k]
     refresh_classes(state, params.lr)
     state.answers[BEFORE] = state.answers[SO_FAR]
+
+
+@kernel
+def refresh_features(state: Any, table: Any, forget: float, sparse: bool) -> None:
+    """Bring the table up to date, which has a row for each feature here, whatever the rows are."""
+    refresh_statistics(state, table, sparse)
+    if forget > 0.0:
+        fade(state, (1.0 - forget) ** (state.answers[SO_FAR] - state.answers[BEFORE]))
+    refresh_rates(state, table)
 
 
 @kernel
