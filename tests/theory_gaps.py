@@ -25,6 +25,6 @@ def triangular(predicted, true):
 def entropy(true, predicted):
     """Return the relative entropy of two coins."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        heads = np.where(true > 0, true * np.log(true / predicted), 0)
-        tails = np.where(true < 1, (1 - true) * np.log((1 - true) / (1 - predicted)), 0)
+        heads = np.where(true > 0, true * (np.log(true) - np.log(predicted)), 0)
+        tails = np.where(true < 1, (1 - true) * (np.log(1 - true) - np.log(1 - predicted)), 0)
     return heads + tails

@@ -132,12 +132,13 @@ class TestConstants:
     """How small the constants could be: for given predictions, the worst true losses are known in closed form."""
 
     @staticmethod
-    def excess(gaps, K, gamma, c1, c2):
-        """Return the most by which a round is above the bound; label 0 looks best (loss 1), the last one is best."""
+    def excess(gaps, best, gamma, c1, c2):
+        """Return the most by which a round is above the bound, if label 0 looks best (loss 1) and `best` is."""
         predicted = 1 + np.concatenate([[0], gaps])
+        K = predicted.size
         P = theory.inverse_gap_chances(predicted, gamma)
-        slope = (1 - c1 * K / gamma) - (np.arange(K) == K - 1) / P
-        most = 2 * predicted / np.sqrt(np.maximum(1e-300, 1 - slope / (c2 * gamma)))
+        slope = (1 - c1 * K / gamma) - (np.arange(K) == best) / P
+        most = 2 * predicted / np.sqrt(1 - slope / (c2 * gamma))
         total = np.maximum(predicted, most)  # predicted and true loss together
         square = total - 4 * predicted + 4 * predicted**2 / total
         return P @ (slope * (total - predicted) - c2 * gamma * square)
@@ -147,15 +148,21 @@ class TestConstants:
         starts = [np.full(K - 1, start) for start in (-9.0, -3.0, 0.0, 3.0, 9.0)]
         starts += [np.append(np.full(K - 2, -other), other) for other in (3.0, 9.0)]
 
-        def negative(logs):
-            return -self.excess(np.exp(np.clip(logs, -30, 30)), K, gamma, c1, c2)
+        def negative(logs, best):
+            return -self.excess(np.exp(np.clip(logs, -30, 30)), best, gamma, c1, c2)
 
-        return max(-minimize(negative, start, method="Nelder-Mead").fun for start in starts)
+        cases = [(start, best) for start in starts for best in (0, K - 1)]
+        return max(-minimize(negative, start, best, method="Nelder-Mead").fun for start, best in cases)
 
     @pytest.mark.parametrize("K", [2, 3, 6])
     @pytest.mark.parametrize("per_class", [2, 3.5, 6, 50, 1e4])
     def test_a_search_breaks_no_bound(self, K, per_class):
         assert self.worst(K, per_class * K, 3, 1 + 5 / (4 * K)) <= 1e-9
+
+    @pytest.mark.parametrize("K", [2, 3, 6])
+    @pytest.mark.parametrize("per_class", [6, 50, 1e3])
+    def test_a_search_finds_that_constants_of_about_one_would_do(self, K, per_class):
+        assert self.worst(K, per_class * K, 1.1, 1) <= 1e-9
 
     @pytest.mark.parametrize("K", [2, 3, 6])
     def test_c2_cannot_be_below_one_whatever_c1_is(self, K):
@@ -173,7 +180,7 @@ class TestConstants:
     def test_the_closed_form_is_the_worst_case(self):
         rng = np.random.default_rng(1)
         gaps = np.array([0.5, 2.0])
-        worst = self.excess(gaps, 3, 20, 1, 0.5)
+        worst = self.excess(gaps, 2, 20, 1, 0.5)
         predicted = np.array([1, 1.5, 3])
         P = theory.inverse_gap_chances(predicted, 20)
         for true in predicted * rng.random((5000, 3)) * 2:

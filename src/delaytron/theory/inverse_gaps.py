@@ -22,10 +22,16 @@ SHARPENING = 4.0  # times sqrt(n K) after n answers
 
 
 class RoundBound(NamedTuple):
-    """The expected regret of one round, and what Theorem R7 says that it is at most."""
+    """The expected regret of one round, and the two terms of Theorem R7 that it is at most: of E_P f and of E_P D."""
 
     regret: float
-    bound: float
+    exploring: float
+    learning: float
+
+    @property
+    def bound(self) -> float:
+        """What the regret is at most."""
+        return self.exploring + self.learning
 
 
 def inverse_gap_chances(losses: Any, sharpness: Any) -> Array:
@@ -61,7 +67,7 @@ def inverse_gap_chances(losses: Any, sharpness: Any) -> Array:
 
 
 def inverse_gap_round(predicted: Any, true: Any, sharpness: Any) -> RoundBound:
-    r"""Theorem R7 for one round: the expected regret of inverse gaps, and its bound.
+    r"""Theorem R7: the expected regret of inverse gaps in one round, and its bound.
 
     .. math::
         \sum_r P(r) f_r - \min_r f_r \le \frac{3K}\gamma \sum_r P(r) f_r
@@ -84,7 +90,7 @@ def inverse_gap_round(predicted: Any, true: Any, sharpness: Any) -> RoundBound:
     played = float(chances @ actual)
     exploring = EXPLORATION * expected.size / gamma * played
     learning = _learning(expected.size) * gamma * (chances @ _triangular(expected, actual))
-    return RoundBound(played - float(actual.min()), float(exploring + learning))
+    return RoundBound(played - float(actual.min()), exploring, float(learning))
 
 
 @formula
