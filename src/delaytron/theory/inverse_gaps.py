@@ -10,15 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.errors import InvalidInput
+from delaytron.kernels.inverse_gaps import LEAST_LOSS, SHARPENING, SHARPEST_START, TRIES
 from delaytron.records import Array
 from delaytron.theory.arguments import Real, check, formula
 
 EXPLORATION = 3.0  # c1: times K / gamma and the expected mistakes
 TRIANGLE = 9 / 8  # a squared error over the sum is at most so many relative entropies
-TRIES = 10  # times K: a label that was played so often is explored no more than the others
-LEAST_LOSS = 1e-6  # added to the predicted losses
-FIRST_SHARPNESS = 1000.0
-SHARPENING = 4.0  # times sqrt(n K) after n answers
 
 
 class RoundBound(NamedTuple):
@@ -174,9 +171,9 @@ def growing_gap_regret(*, n_classes: Real, n_rounds: Real, max_outstanding: Real
     101872.63
     """
     root = np.sqrt(n_classes * n_rounds)
-    late = EXPLORATION * n_classes * (max_outstanding + 1) / FIRST_SHARPNESS
+    late = EXPLORATION * n_classes * (max_outstanding + 1) / SHARPEST_START
     exploring = 2 * EXPLORATION / SHARPENING * root + late + TRIES * n_classes**2
-    sharpest = np.maximum(FIRST_SHARPNESS, SHARPENING * root)
+    sharpest = np.maximum(SHARPEST_START, SHARPENING * root)
     return exploring + _rate(n_classes) * sharpest * (log_regret + LEAST_LOSS * n_rounds)
 
 
