@@ -47,7 +47,7 @@ def compare(
 ) -> Comparison:
     """Compare learners at several delays, each with its parameters tuned at the same expense.
 
-    For every learner and delay, `budget` settings of the learner's `grid`, with rows as they are and with `standardize`,
+    For every learner and delay, `budget` settings of the learner's `grid`, rows as they are and with `standardize`,
     are drawn without replacement (all, if there are fewer). They play `tuning_runs` runs of `rounds` rounds with the
     seed `seed` + 1000003, so with other rows, delays and draws than the reported runs. The setting with the lowest mean
     error of the played labels then plays `runs` runs with `seed`: these are reported. What a learner gets does not

@@ -170,7 +170,9 @@ class BanditLogit(Learner):
     averages = False
     takes_rewards = True
     grid = {}
-    rule = Rule(name, Params, policy, fill(step, learn_again=learn_once), State, init, tick, note=note)
+    rule = Rule(
+        name, Params, policy, fill(step, learn_again=learn_once), State, init, tick, note=note, standardizable=False
+    )
 
     def __init__(
         self,
@@ -222,6 +224,7 @@ REMEMBERING = Rule(
     init_remembering,
     tick,
     note=note,
+    standardizable=False,
 )
 
 
