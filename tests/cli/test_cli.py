@@ -198,7 +198,7 @@ class TestCompare:
         assert [row["parameters"].get("gamma") for row in document["results"]] == [
             entry.setting.get("gamma") for entry in expected.entries
         ]
-        assert [row["settings_tried"] for row in document["results"]] == [3, 3, 3, 3, 1, 1]
+        assert [row["settings_tried"] for row in document["results"]] == [3, 3, 3, 3, 2, 2]
         assert (document["dataset"], document["rounds"], document["runs"]) == ("synsep", 800, 2)
         assert (document["tuning_runs"], document["budget"], document["left_out"]) == (1, 3, [])
         assert (document["seed"], document["tuning_seed"]) == (2, 1_000_005)
