@@ -59,6 +59,11 @@ def draw_band(panel: "Axes", x: Any, y: Any, low: Any, high: Any, **style: Unpac
     return panel.plot(x, y, **drawn)[0]
 
 
+def draw_majority(panel: "Axes", error: float) -> "Line2D":
+    """Draw where the error of always playing the most frequent class is; return the line."""
+    return panel.axhline(error, color="0.4", linestyle=":", linewidth=1.4, zorder=1)
+
+
 def style_of(place: int, hollow: bool = False) -> LineStyle:
     """Return colour, marker and dashes of a line: no two alike of many."""
     colour = COLOURS[place % len(COLOURS)]

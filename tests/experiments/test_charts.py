@@ -9,11 +9,12 @@ from delaytron.experiments.execute import execute
 from delaytron.experiments.facts import DataFacts
 from delaytron.experiments.report import figures
 from delaytron.experiments.report.charts import charts
-from delaytron.experiments.report.model import MAJORITY, Chart, Panel, Series
+from delaytron.experiments.report.model import Chart, Panel, Series
 from delaytron.experiments.report.series import equal_series, with_dashes
 from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store
+from delaytron.formats import MAJORITY
 from delaytron.plotting import COLOURS
 from delaytron.simulation.results import mean_of
 

@@ -12,7 +12,6 @@ from delaytron.experiments.report.html import write_page
 from delaytron.experiments.report.markdown import as_markdown
 from delaytron.experiments.report.model import (
     FEW_RUNS_NOTE,
-    MAJORITY,
     Chart,
     Claim,
     Estimate,
@@ -24,6 +23,7 @@ from delaytron.experiments.report.model import (
     shown,
     with_runs,
 )
+from delaytron.formats import MAJORITY
 from delaytron.plotting import COLOURS
 from delaytron.simulation.results import Mean
 

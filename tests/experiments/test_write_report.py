@@ -9,13 +9,14 @@ from delaytron.experiments.execute import execute
 from delaytron.experiments.facts import write_facts
 from delaytron.experiments.report import figures, write_report
 from delaytron.experiments.report.markdown import as_markdown
-from delaytron.experiments.report.model import MAJORITY, shown
+from delaytron.experiments.report.model import shown
 from delaytron.experiments.report.story import tell_story
 from delaytron.experiments.report.tables import times_section
 from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store, Timing
 from delaytron.experiments.theory import theory_specs
+from delaytron.formats import MAJORITY
 from delaytron.simulation.results import mean_of
 
 TOML = """

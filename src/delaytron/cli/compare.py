@@ -66,6 +66,7 @@ def compare(
 ) -> None:
     """Compare all learners at several delays, each tuned at the same expense.
 
+    The default learner needs no tuning, and is played as it is.
     At every delay every learner tries the same number of settings (all that
     it has, if fewer) in the same number of runs, on other seeds than those
     reported. Whether rows are standardised online is one of the things tried,

@@ -61,7 +61,7 @@ def percent(share: float) -> str:
 def dataset_view(document: DatasetDocument, data: Dataset, image: tuple[int, int] | None) -> RenderableType:
     """Return what is known of a data set, its classes as bars, and of images one of every class."""
     facts = Table.grid(padding=(0, 2))
-    for name, text in _facts(document):
+    for name, text in _facts(document, data.majority_error):
         facts.add_row(name, escape(text))
     title = f"[bold]{escape(document['dataset'])}[/]  {escape(document['description'])}".rstrip()
     views: list[RenderableType] = [title, "", facts, "", _classes(data)]
@@ -70,13 +70,13 @@ def dataset_view(document: DatasetDocument, data: Dataset, image: tuple[int, int
     return Group(*views)
 
 
-def _facts(document: DatasetDocument) -> Iterator[tuple[str, str]]:
+def _facts(document: DatasetDocument, majority_error: float) -> Iterator[tuple[str, str]]:
     form = "sparse" if document["sparse"] else "dense"
     yield "rows", f"{document['rows']:,}"
     yield "features", f"{document['features']:,}, {form}, {percent(document['nonzeros'])} non-zero"
     if document["feature_names"]:
         yield "", _gist(document["feature_names"])
-    yield "classes", f"{document['classes']}; always to guess the largest errs in {percent(document['majority_error'])}"
+    yield "classes", f"{document['classes']}; always to guess the largest errs in {percent(majority_error)}"
     origin = {"source": document["source"], "licence": document["licence"], "citation": document["citation"]}
     yield from ((name, text) for name, text in origin.items() if text)
 

@@ -110,7 +110,7 @@ def _document(data: datasets.Dataset, card: Card | None) -> DatasetDocument:
         "nonzeros": int(np.count_nonzero(X.data if data.sparse else X)) / (data.n_rows * data.n_features),
         "sparse": data.sparse,
         "availability": availability(card) if card else "yes",
-        "majority_error": float(1 - counts.max() / data.n_rows),
+        "majority_error": data.majority_error,
         "class_counts": dict(zip(data.class_names, counts.tolist(), strict=True)),
         "feature_names": list(data.feature_names),
         "source": data.source,

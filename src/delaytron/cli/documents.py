@@ -26,6 +26,7 @@ class RunRow(Errors):
     parameters: Setting
     rounds: int
     runs: int
+    majority_error: float | None
     best: bool
     final_errors: list[float]
     final_greedy_errors: list[float]
@@ -46,6 +47,7 @@ class ComparisonRow(Errors):
     tuned: list[str]
     rounds: int
     runs: int
+    majority_error: float | None
     final_errors: list[float]
     final_greedy_errors: list[float]
     seconds: float
@@ -110,7 +112,7 @@ class DatasetRow(DatasetSize):
 class DatasetDocument(DatasetSize):
     """A data set that was loaded."""
 
-    majority_error: float
+    majority_error: float | None  # here it is always known; a key has one type in all documents
     class_counts: dict[str, int]
     feature_names: list[str]
     citation: str
@@ -178,6 +180,7 @@ class OutcomeRow(Errors):
     parameters: Setting
     rounds: int
     runs: int
+    majority_error: float | None
     final_errors: list[float]
     file: str
 

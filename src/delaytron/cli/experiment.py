@@ -14,10 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from delaytron.cli import options
+from delaytron.cli.documents import OutcomeRow
 from delaytron.cli.outputs import busy, show, telling_bar
-from delaytron.cli.tables import Row, new_table
+from delaytron.cli.tables import majority_cell, new_table
 from delaytron.files.atomic import replace_file
-from delaytron.formats import assignments, with_margin
+from delaytron.formats import MAJORITY, assignments, with_margin
 
 if TYPE_CHECKING:
     from delaytron.experiments.report.model import Report
@@ -113,7 +114,7 @@ def _workers(backend: str, number: int | None, address: str | None) -> "Players"
 def _play(
     spec: "Spec", content: bytes, output: Path, workers: "Players", json: bool, with_theory: bool = False
 ) -> None:
-    from delaytron.experiments.facts import write_facts  # noqa: PLC0415 - other commands need none of it
+    from delaytron.experiments.facts import read_facts, write_facts  # noqa: PLC0415 - other commands need none of it
     from delaytron.experiments.report import write_report  # noqa: PLC0415
     from delaytron.experiments.selection import outcomes  # noqa: PLC0415
     from delaytron.experiments.store import Store  # noqa: PLC0415
@@ -129,7 +130,10 @@ def _play(
     found = outcomes(conditions, store)
     with busy("writing the report"):
         report = write_report(spec, found, store, output, theory)
-    show([_row(one) for one in found], _summary(found, report), json)
+    facts = read_facts(conditions, output)
+    known = {name: one.majority_error for name, one in facts.items()}
+    rows = [_row(one, known.get(one.condition.data)) for one in found]
+    show(rows, _summary(rows, report), json)
     typer.echo(f"wrote {output / 'report.html'}, report.md, results.csv and figures", err=json)
 
 
@@ -177,9 +181,9 @@ def _warn(line: str) -> None:
     typer.echo(f"delaytron: {line}", err=True)
 
 
-def _summary(found: "list[Outcome]", report: "Report") -> Group:
+def _summary(rows: list[OutcomeRow], report: "Report") -> Group:
     """Return the errors, or if these are too many to look at what they mean, and the verdicts."""
-    table = _table(found) if len(found) <= MOST_ROWS else _short_table(report)
+    table = _table(rows) if len(rows) <= MOST_ROWS else _short_table(report)
     return Group(table, *(f"({claim.key}) {claim.verdict}: {claim.statement}" for claim in report.claims))
 
 
@@ -194,7 +198,7 @@ def _short_table(report: "Report") -> Table:
     return table
 
 
-def _row(outcome: "Outcome") -> Row:
+def _row(outcome: "Outcome", majority_error: float | None) -> OutcomeRow:
     return {
         "dataset": outcome.condition.data,
         "learner": outcome.condition.title,
@@ -203,18 +207,23 @@ def _row(outcome: "Outcome") -> Row:
         "rounds": outcome.run.rounds,
         "runs": outcome.run.runs,
         **outcome.result.errors(),
+        "majority_error": majority_error,
         "final_errors": outcome.result.final_error.tolist(),
         "file": f"{outcome.run.key}.parquet",
     }
 
 
-def _table(found: "list[Outcome]") -> Table:
+def _table(rows: list[OutcomeRow]) -> Table:
+    """Return a line for the most frequent class of each data set, and one per outcome."""
     table = new_table("dataset", "learner", "delay", "setting")
-    table.add_column("error ± 95 %", justify="right", no_wrap=True)
-    table.add_column("greedy", justify="right", no_wrap=True)
-    for row in map(_row, found):
-        setting = assignments(row["parameters"]) or "-"
+    for title in ("error ± 95 %", "greedy ± 95 %", "runs"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for name, majority in {row["dataset"]: row["majority_error"] for row in rows}.items():
+        table.add_row(escape(name), MAJORITY, "any", "-", majority_cell(majority))
+    for row in rows:
+        setting = assignments(row["parameters"]) or "untuned"
         cells = [row["dataset"], row["learner"], row["delay"], setting]
-        numbers = [with_margin(row["error"], row["error_margin"]), f"{row['greedy_error']:.4f}"]
-        table.add_row(*map(escape, cells), *numbers)
+        error = with_margin(row["error"], row["error_margin"])
+        greedy = with_margin(row["greedy_error"], row["greedy_error_margin"])
+        table.add_row(*map(escape, cells), error, greedy, str(row["runs"]))
     return table

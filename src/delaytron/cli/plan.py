@@ -1,4 +1,4 @@
-"""`delaytron plan`: what gamma to take, what it costs, when a target is reached, and what twice the delay changes."""
+"""`delaytron plan`: when a target is reached, what exploring costs, and what twice the delay changes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,11 @@ from rich.text import Text
 from delaytron import delays
 from delaytron.cli import options
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write_figure
-from delaytron.cli.tables import new_table
+from delaytron.cli.tables import MAJORITY_LINES, new_table
 from delaytron.errors import InvalidInput
-from delaytron.planning import BEST, FEATURES, Plan, draft
+from delaytron.formats import MAJORITY
+from delaytron.learners import DEFAULT_LEARNER
+from delaytron.planning import BEST, FEATURES, PAPERS, Plan, draft
 from delaytron.planning.answers import answers, summary
 from delaytron.planning.documents import plan_document
 
@@ -82,11 +84,11 @@ def plan(
     plot: Plot = None,
     json: options.Json = False,
 ) -> None:
-    """Plan a deployment: what gamma to take, what exploring costs, and when an error target is reached.
+    """Plan a deployment: when an error target is reached, what exploring costs, and what is proved.
 
-    Every number is marked as a bound (proved, for the mean), a simulation (of
-    Delaytron, and of ova_logistic to compare) or exact. All is answered for
-    the delay and for twice the delay.
+    Every number is marked as a bound (proved, for the mean, of Delaytron), a
+    simulation (of the default learner, which needs no gamma, and of Delaytron)
+    or exact. All is answered for the delay and for twice the delay.
     """
     files = targets(plot)
     n_jobs = options.check_workers(workers)
@@ -143,7 +145,7 @@ def _answer_table(plan: Plan) -> Table:
     for answer in answers(plan):
         if answer.section != section:
             table.add_section()
-            table.add_row(answer.section, style="bold")
+            table.add_row(answer.section.replace(MAJORITY, MAJORITY_LINES), style="bold")
             section = answer.section
         table.add_row(answer.question, answer.kind, *answer.cells)
     return table
@@ -157,7 +159,8 @@ def _caption(plan: Plan) -> str:
         "error: wrong decisions so far of all so far, exploring included",
         f"simulation: {runs} of {terms.rounds:,} rounds",
         f"gamma: the best of {terms.budget} on other seeds, {terms.tuning_runs} runs each",
-        "exact: the mean, gamma (K - 1) / K of the rounds",
+        "exact: the mean, gamma (K - 1) / K of the rounds; or counted in the data",
+        f"bounds are about {PAPERS} alone: nothing is proved here of {DEFAULT_LEARNER}",
     ]
     bound = next((forecast.bound for forecast in plan.forecasts if forecast.bound is not None), None)
     if bound is None:

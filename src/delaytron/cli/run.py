@@ -15,7 +15,7 @@ from delaytron.checks import check_choice, check_integer
 from delaytron.cli import options, tables
 from delaytron.cli.outputs import LONG, busy, log, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
-from delaytron.learners import LEARNERS
+from delaytron.learners import DEFAULT_LEARNER, LEARNERS
 from delaytron.learners.options import own_parameters
 from delaytron.simulation.batches import Progress
 from delaytron.simulation.simulate import check_rounds, check_runs, learner_class, simulate
@@ -24,6 +24,7 @@ EXAMPLES = """
 Examples
 
 delaytron run
+delaytron run bandit_logit ova_logistic delaytron --data digits
 delaytron run banditron delaytron adaptive_delaytron --delay 1,100,1000
 delaytron run delaytron --gamma 0.005,0.01,0.02 --runs 20 --plot curves.png
 delaytron run --data digits --delay lognormal:100,1.5+missing:0.2 --json
@@ -33,7 +34,7 @@ delaytron run --data clicks.svm.gz --stream --delay 5000
 delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
 """
 
-GAMMA = 0.01  # where none is given
+GAMMA = 0.01  # of learners that take one, where none is given
 ROUNDS = 100_000
 SAMPLING = ("replacement", "epochs")
 
@@ -49,7 +50,11 @@ Rounds = Annotated[
 ]
 Gammas = Annotated[
     list[str],
-    typer.Option(metavar="GAMMA", help="Exploration rate in (0, 1]; 0.01,0.02 tries both.", show_default=str(GAMMA)),
+    typer.Option(
+        metavar="GAMMA",
+        help="Exploration rate in (0, 1] of learners that take one; A,B tries both.",
+        show_default=str(GAMMA),
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Fixes rows, delays and draws of the runs; the data set stays the same.")]
 Sampling = Annotated[str, typer.Option(help="How rows are drawn when rounds exceed them: replacement or epochs.")]
@@ -66,7 +71,7 @@ Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write results.
 
 
 def run(
-    learners: Names = ["delaytron"],  # noqa: B006 - typer copies it
+    learners: Names = [DEFAULT_LEARNER],  # noqa: B006 - typer copies it
     data: DataName = "synsep",
     label: options.Label = None,
     categorical: options.Categorical = [],  # noqa: B006
@@ -94,7 +99,11 @@ def run(
     output: Output = None,
     json: options.Json = False,
 ) -> None:
-    """Play learners on a data set with late feedback and compare their errors."""
+    """Play learners on a data set with late feedback and compare their errors.
+
+    The default learner needs no tuning, and raw features will do. Beside the
+    learners stands what always playing the most frequent class errs.
+    """
     asked = options.read_assignments([*(f"gamma={text}" for text in gamma), *settings])
     common = _feedback(noise, expire_after, on_expiry)
     if standardize:
@@ -215,7 +224,14 @@ def _check_taken(parameter: str, takes: Mapping[str, Sequence[str]]) -> None:
     names = ", ".join(takes)
     if not known:
         raise InvalidInput(f"no parameter can be set of {names}; got {parameter!r}: leave it out")
+    if parameter not in known and (others := _who_takes(parameter)):
+        raise InvalidInput(f"{names} takes no {parameter}, but {', '.join(known)}; name a learner that does: {others}")
     check_choice(f"a parameter of {names}", parameter, known)
+
+
+def _who_takes(parameter: str) -> str:
+    """Name the learners of the registry that take a parameter."""
+    return ", ".join(name for name, cls in LEARNERS.items() if parameter in own_parameters(cls))
 
 
 def _notes(jobs: Sequence[_Job], asked: Iterable[str]) -> Iterator[str]:

@@ -14,15 +14,14 @@ from rich.table import Table
 
 from delaytron.cli.documents import ComparisonDocument, ComparisonRow, RunRow
 from delaytron.comparison.results import Comparison, Entry
-from delaytron.formats import assignments, compact, versions, with_margin
+from delaytron.formats import MAJORITY, assignments, compact, versions, with_margin
 from delaytron.simulation.results import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LAST_COLUMNS = ("run", "round", "error_rate", "greedy_error_rate")
-
-Row = dict[str, Any]
+LAST_COLUMNS = ("run", "round", "error_rate", "greedy_error_rate", "majority_error")
+MAJORITY_LINES = MAJORITY.replace("most ", "most\n")  # no wider than the names of learners
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,7 @@ class RunReport:
                 "rounds": int(result.rounds[-1]),
                 "runs": len(part.run),
                 **part.errors(),
+                "majority_error": result.majority_error,
                 "best": setting == best,
                 "final_errors": part.final_error.tolist(),
                 "final_greedy_errors": part.greedy_error.tolist(),
@@ -86,12 +86,12 @@ class RunReport:
 
 
 def results_table(report: RunReport) -> Table:
-    """Return the table of errors, a line per learner, delay and setting."""
+    """Return the table of errors, a line per learner, delay and setting, and one of the most frequent class."""
     names = list(dict.fromkeys(name for row in report.rows for name in row["parameters"]))
     compared = any(not row["best"] for row in report.rows)
-    table = new_table("learner", "delay", *names, caption="* lowest mean error of its learner and delay" * compared)
+    table = new_table("learner", "delay", *names, caption=_results_caption(report, compared))
     table.columns[0].no_wrap = True
-    for title in ("error ± 95 %", "greedy", "runs", "rounds", "per s"):
+    for title in ("error ± 95 %", "greedy ± 95 %", "per s"):
         table.add_column(title, justify="right", no_wrap=True)
     for played in report.played:
         rows = list(report.rows_of(played))
@@ -101,15 +101,27 @@ def results_table(report: RunReport) -> Table:
             table.add_row(*map(escape, cells), *_numbers(row, best, compared), style="bold" if best else None)
         if compared:
             table.add_section()
+    majority = majority_cell(report.rows[0]["majority_error"]) + " " * compared
+    table.add_row(MAJORITY_LINES, "any", *("" for _ in names), majority)
     return table
+
+
+def majority_cell(error: float | None) -> str:
+    """Return the error of always playing the most frequent class as a table shows it."""
+    return "not known" if error is None else f"{error:.4f}"
+
+
+def _results_caption(report: RunReport, compared: bool) -> str:
+    first = report.rows[0]
+    runs = f"{first['runs']} runs" if first["runs"] > 1 else "a single run, so no interval,"
+    lines = [f"{runs} of {_exact(first['rounds'])} rounds; greedy: the labels with the highest scores"]
+    return "\n".join([*lines, *["* lowest mean error of its learner and delay"] * compared])
 
 
 def _numbers(row: RunRow, best: bool, compared: bool) -> list[str]:
     return [
         with_margin(row["error"], row["error_margin"]) + ("*" if best else " " * compared),
-        f"{row['greedy_error']:.4f}",
-        str(row["runs"]),
-        _exact(row["rounds"]),
+        with_margin(row["greedy_error"], row["greedy_error_margin"]),
         compact(row["rounds_per_second"]),
     ]
 
@@ -143,6 +155,7 @@ def _comparison_row(entry: Entry) -> ComparisonRow:
         "rounds": int(result.rounds[-1]),
         "runs": len(result.run),
         **result.errors(),
+        "majority_error": result.majority_error,
         "final_errors": result.final_error.tolist(),
         "final_greedy_errors": result.greedy_error.tolist(),
         "seconds": entry.seconds,
@@ -165,6 +178,8 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_column(escape(title), justify="left" if is_text else "right", overflow="fold", no_wrap=place == 0)
     for line in lines[1:]:
         table.add_row(*map(escape, line))
+    majority = majority_cell(comparison.majority_error)
+    table.add_row(MAJORITY_LINES, *(majority for _ in delays))
     return table
 
 
@@ -175,7 +190,7 @@ def _comparison_cells(entries: Sequence[Entry]) -> list[str]:
     seconds = f"{sum(row['seconds'] for row in rows):.1f}"
     tuning_seconds = f"{sum(row['tuning_seconds'] for row in rows):.1f}"
     errors = [with_margin(row["error"], row["error_margin"]) for row in rows]
-    return [*errors, assignments(setting) or "-", seconds, tuning_seconds]
+    return [*errors, assignments(setting) or "untuned", seconds, tuning_seconds]
 
 
 def _width(lines: Sequence[Sequence[str]], unbroken: int) -> int:
@@ -190,8 +205,8 @@ def _width(lines: Sequence[Sequence[str]], unbroken: int) -> int:
 def _comparison_caption(comparison: Comparison) -> str:
     terms = comparison.terms
     lines = [
-        f"error ± 95 %: {terms.runs} runs of {_exact(terms.rounds)} rounds, seed {terms.seed}; each tuned by "
-        f"{terms.tuning_runs} runs of at most {terms.budget} settings, seed {terms.tuning_seed}",
+        f"error ± 95 %: {terms.runs} runs of {_exact(terms.rounds)} rounds, seed {terms.seed}; tuned, if not "
+        f"said otherwise, by {terms.tuning_runs} runs of at most {terms.budget} settings, seed {terms.tuning_seed}",
         *(f"{sign} {remark}" for remark, sign in comparison.marks.items()),
         *(f"{name} cannot play: {reason}" for name, reason in comparison.left_out.items()),
     ]

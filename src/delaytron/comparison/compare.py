@@ -51,7 +51,8 @@ def compare(
     are drawn without replacement (all, if there are fewer). They play `tuning_runs` runs of `rounds` rounds with the
     seed `seed` + 1000003, so with other rows, delays and draws than the reported runs. The setting with the lowest mean
     error of the played labels then plays `runs` runs with `seed`: these are reported. What a learner gets does not
-    depend on the others. Standardised rows are not tried on sparse rows of more than 1000 features.
+    depend on the others. Standardised rows are not tried on sparse rows of more than 1000 features. A learner whose
+    grid is empty plays as it is, untuned: so does the default one, which needs no tuning.
 
     Parameters
     ----------

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.plotting import LineStyle, name_errors, save_figure, style_of
+from delaytron.formats import MAJORITY
+from delaytron.plotting import LineStyle, draw_majority, name_errors, save_figure, style_of
 from delaytron.simulation.results import mean_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ def plot_comparison(comparison: "Comparison", path: str | Path) -> None:
         style = style_of(known.index(name), hollow=bool(entries[0].remark))
         aside = min(0.03, 0.24 / len(known)) * (known.index(name) - (len(known) - 1) / 2)
         ends = _draw_entries(panel, entries, aside, low, style)
-        _draw_name(panel, comparison.marked(name), ends, height, style)
+        label = comparison.marked(name) + " (untuned)" * (not entries[0].setting)
+        _draw_name(panel, label, ends, height, style)
+    if comparison.majority_error is not None:
+        _draw_majority(panel, comparison.majority_error)
     _style_comparison(panel, comparison, low, high)
     notes = [f"{mark} {remark}" for remark, mark in marks.items()]
     figure.supxlabel("\n".join(notes), fontsize=8, x=0.02, ha="left", linespacing=1.4)
@@ -60,9 +64,10 @@ def spread(wanted: Sequence[float], gap: float) -> list[float]:
 
 
 def _error_range(comparison: "Comparison") -> tuple[float, float]:
-    """Return the ends of the axis: all means are inside and, up to 1, the tops of all bars."""
+    """Return the ends of the axis: all means and the most frequent class are inside and, up to 1, all bars."""
     means = [mean_of(entry.result.final_error) for entry in comparison.entries]
     tops = [value + np.nan_to_num(margin) for value, margin in means]
+    tops.append(comparison.majority_error or 0.0)
     low = min((value for value, _ in means if value > 0), default=0.5)
     return low / 1.3, min(1.0, max(low, *tops)) * 1.15
 
@@ -92,6 +97,11 @@ def _draw_name(panel: Any, name: str, ends: tuple[float, float], height: float, 
     panel.text(1.065, height, name, transform=panel.transAxes, va="center", fontsize=9)
 
 
+def _draw_majority(panel: Any, error: float) -> None:
+    draw_majority(panel, error)
+    panel.text(0.01, error, MAJORITY, transform=panel.get_yaxis_transform(), va="bottom", fontsize=8, color="0.3")
+
+
 def _style_comparison(panel: Any, comparison: "Comparison", low: float, high: float) -> None:
     panel.set(yscale="log", ylim=(low, high), xlim=(-0.2, len(comparison.delays) - 0.8))
     name_errors(panel)
@@ -103,4 +113,4 @@ def _style_comparison(panel: Any, comparison: "Comparison", low: float, high: fl
     what = f"{terms.runs} runs of {terms.rounds:,} rounds, mean and 95 % interval"
     if terms.runs == 1:
         what = f"a single run of {terms.rounds:,} rounds"
-    panel.set_title(f"{comparison.dataset}: tuned learners\n{what}", fontsize=10)
+    panel.set_title(f"{comparison.dataset}: learners, each tuned if not said otherwise\n{what}", fontsize=10)

@@ -27,6 +27,7 @@ class EntryRow(Errors):
     settings_tried: int
     tuning_seconds: float
     remark: str
+    majority_error: float | None
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Entry:
     delay : str
         As the user gave it; `result.delay` spells it out.
     setting : dict
-        The parameters that were tuned; `result.parameters` has them all.
+        The parameters that were tuned; `result.parameters` has them all. Empty where the defaults play, untuned.
     seconds, tuning_seconds : float
         What the reported runs took, and the search for the setting; the compiler's time is in neither.
     remark : str
@@ -68,6 +69,7 @@ class Entry:
             "settings_tried": self.tried,
             "tuning_seconds": self.tuning_seconds,
             "remark": self.remark,
+            "majority_error": self.result.majority_error,
         }
 
 
@@ -79,6 +81,11 @@ class Comparison:
     terms: Terms
     entries: tuple[Entry, ...]
     left_out: dict[str, str]
+
+    @property
+    def majority_error(self) -> float | None:
+        """The error of always playing the most frequent class of the data."""
+        return self.entries[0].result.majority_error
 
     @property
     def delays(self) -> list[str]:

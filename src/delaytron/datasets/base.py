@@ -79,6 +79,17 @@ class Dataset:
         return len(self.class_names)
 
     @property
+    def majority_error(self) -> float:
+        """The error of always playing the most frequent class: what a learner has to beat.
+
+        Examples
+        --------
+        >>> Dataset(np.eye(4), np.array([0, 1, 1, 1]), "tiny", ("a", "b")).majority_error
+        0.25
+        """
+        return majority_error(np.bincount(self.y))
+
+    @property
     def n_bytes(self) -> int:
         """How much memory X takes."""
         return int(self.X.data.nbytes)
@@ -104,6 +115,17 @@ def _check_classes(y: NDArray[np.int64], n_rows: int, n_classes: int) -> NDArray
     own = np.array(y, dtype=np.int64)
     own.setflags(write=False)  # the compiled loop trusts the class numbers
     return own
+
+
+def majority_error(class_counts: NDArray[np.int64]) -> float:
+    """Return the error of always playing the most frequent class, from the number of rows of each.
+
+    Examples
+    --------
+    >>> majority_error(np.array([6, 3, 1]))
+    0.4
+    """
+    return float(1 - class_counts.max() / class_counts.sum())
 
 
 def is_frame(data: object) -> bool:

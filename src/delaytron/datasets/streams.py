@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.datasets.base import Block, class_name
+from delaytron.datasets.base import Block, class_name, majority_error
 from delaytron.datasets.files import check_several, file_name, open_blocks
 from delaytron.datasets.form import plays_sparse
 from delaytron.datasets.headers import Column, Columns
@@ -32,6 +32,8 @@ class FileStream:
         Opens the file anew and goes through its blocks.
     values : ndarray
         The labels that occur, sorted; the place of a label is its class number.
+    class_counts : ndarray, optional
+        How many rows of the file have each of these labels.
     """
 
     read: Callable[[], Iterator[Block]]
@@ -43,6 +45,7 @@ class FileStream:
     sparse: bool
     scaling: Scaling
     feature_names: tuple[str, ...] = ()
+    class_counts: Ints | None = None
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -53,6 +56,11 @@ class FileStream:
     def n_classes(self) -> int:
         """How many classes there are."""
         return len(self.values)
+
+    @property
+    def majority_error(self) -> float | None:
+        """The error of always playing the most frequent class of all rows; None where nobody has counted them."""
+        return None if self.class_counts is None else majority_error(self.class_counts)
 
     def blocks(self) -> Iterator[tuple["Matrix", Ints]]:
         """Iterate over the rows and their class numbers."""
@@ -107,13 +115,17 @@ def stream(
     n_rows = 0
     n_features = 0
     nonzeros = 0
-    found = []
+    found: list[NDArray[Any]] = []
+    counted: list[Ints] = []
     for block in read():
         scaling.see(block.X)
         nonzeros += 0 if scaling.needs_all else _nonzeros(block, scaling)
         n_rows += len(block.labels)
         n_features = max(n_features, block.X.shape[1])
-        found.append(np.unique(block.labels))
+        labels, counts = np.unique(block.labels, return_counts=True)
+        found.append(labels)
+        counted.append(counts)
+    values, places = np.unique(np.concatenate(found), return_inverse=True)
     names = block.feature_names
     sparse = is_sparse(block.X)
     if scaling.needs_all and not sparse:
@@ -124,10 +136,11 @@ def stream(
         source=str(path),
         n_rows=n_rows,
         n_features=n_features + scaling.bias,
-        values=check_several(str(path), np.unique(np.concatenate(found))),
+        values=check_several(str(path), values),
         sparse=sparse or plays_sparse(nonzeros, n_rows, n_features + scaling.bias),
         scaling=scaling,
         feature_names=(*names, "bias") if names and bias else names,
+        class_counts=np.bincount(places, np.concatenate(counted)).astype(np.int64),
     )
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
 
 from delaytron.datasets import Dataset, load
 from delaytron.datasets.cards import Card
@@ -88,6 +87,7 @@ def facts_of_data(name: str, data: Dataset) -> DataFacts:
 
     Examples
     --------
+    >>> import numpy as np
     >>> facts_of_data("tiny", Dataset(np.eye(4), np.array([0, 1, 1, 1]), "tiny", ("a", "b"))).majority_error
     0.25
     """
@@ -96,7 +96,7 @@ def facts_of_data(name: str, data: Dataset) -> DataFacts:
         rows=data.n_rows,
         features=data.n_features,
         classes=data.n_classes,
-        majority_error=1 - int(np.bincount(data.y).max()) / data.n_rows,
+        majority_error=data.majority_error,
         storage="sparse" if data.sparse else "dense",
     )
 

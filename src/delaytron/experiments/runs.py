@@ -90,6 +90,11 @@ class Condition(NamedTuple):
         """Whether every setting is played with the seed of the reports."""
         return self.report == "all" or not self.tuning
 
+    @property
+    def untuned(self) -> bool:
+        """Whether there is but one setting, so that nothing was chosen."""
+        return len(self.reported) == 1
+
 
 def _written(value: Any) -> Any:
     """JSON has no infinity: it would be written as null, which is another parameter."""

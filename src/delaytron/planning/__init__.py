@@ -15,9 +15,10 @@ from delaytron.comparison.tuning import Terms
 from delaytron.datasets import as_dataset
 from delaytron.delays import NEVER, Delay, as_delay
 from delaytron.errors import InvalidInput
+from delaytron.learners import DEFAULT_LEARNER
 from delaytron.learners.base import GAMMAS
 from delaytron.planning.bounds import Bound, Problem, best_bound, describe, exploring
-from delaytron.planning.simulation import BEST, FEATURES, Setup, Simulated, given_setup, synthetic_setup
+from delaytron.planning.simulation import BEST, FEATURES, Setup, Simulated, given_setup, synthetic_setup, takes_gamma
 from delaytron.records import Ints
 from delaytron.simulation.batches import Progress
 from delaytron.simulation.results import Result, mean_of
@@ -26,7 +27,8 @@ from delaytron.theory import outstanding
 
 __all__ = ["BEST", "FEATURES", "Doubled", "Forecast", "Plan", "draft", "exploring", "plan"]
 
-LEARNERS = ("delaytron", "ova_logistic")  # the paper's, and one that often does better
+PAPERS = "delaytron"  # the bounds are about it, and about no other learner of a plan
+LEARNERS = (DEFAULT_LEARNER, PAPERS)
 MOST_ROUNDS = 10_000_000  # of a plan: the bounds need a delay for each
 HARDEST = 0.4  # error of the best linear rule on made-up data
 
@@ -59,9 +61,9 @@ class Forecast:
     waited, most : int
         The sum over all rounds, and the most, of earlier rounds that wait; of the delays drawn for the bound.
     bound : Bound, optional
-        None where no bound is better than guessing.
+        Of Delaytron; None where no bound is better than guessing. Nothing is proved here of the default learner.
     learners : tuple of Simulated
-        Delaytron first; empty in a draft.
+        The default learner, and Delaytron; empty in a draft.
     at_bound : Result, optional
         What Delaytron does in simulation with the gamma of the bound.
     """
@@ -78,7 +80,7 @@ class Forecast:
         learners = tuple(setup.simulate(name, self.model, n_jobs, progress) for name in LEARNERS)
         if self.bound is None:
             return replace(self, learners=learners)
-        played = setup.play(LEARNERS[0], self.model, self.bound.gamma, n_jobs, progress)
+        played = setup.play(PAPERS, self.model, {"gamma": self.bound.gamma}, n_jobs, progress)
         return replace(self, learners=learners, at_bound=played)
 
     @property
@@ -117,7 +119,7 @@ class Plan:
     def n_rounds(self) -> int:
         """How many rounds a draft has yet to simulate, of all runs together."""
         reported = sum(len(LEARNERS) + (forecast.bound is not None) for forecast in self.forecasts)
-        tuned = len(LEARNERS) * len(self.forecasts)
+        tuned = sum(map(takes_gamma, LEARNERS)) * len(self.forecasts)
         return tuned * self.setup.tuning_rounds + reported * self.setup.reported_rounds
 
     def simulated(self, n_jobs: int | None = None, progress: Progress | None = None) -> "Plan":
@@ -153,7 +155,9 @@ class Question(TypedDict, total=False):
 
 
 def plan(*, n_jobs: int | None = None, progress: Progress | None = None, **question: Unpack[Question]) -> Plan:
-    """Find what gamma to take, what exploration costs, when a target is reached, and all that at twice the delay.
+    """Find when a target is reached, what gamma and exploration cost, and all that at twice the delay.
+
+    The default learner is simulated as it is, Delaytron with the best gamma of some; bounds are those of Delaytron.
 
     Parameters
     ----------
@@ -164,7 +168,7 @@ def plan(*, n_jobs: int | None = None, progress: Progress | None = None, **quest
     --------
     >>> found = plan(classes=3, rounds=2000, delay=10, target=0.2, features=4, runs=2, tuning_runs=1)
     >>> [simulated.learner for simulated in found.forecasts[0].learners], found.forecasts[1].model
-    (['delaytron', 'ova_logistic'], Doubled(model=Uniform(D=10)))
+    (['bandit_logit', 'delaytron'], Doubled(model=Uniform(D=10)))
     """
     return draft(**question).simulated(n_jobs, progress)
 

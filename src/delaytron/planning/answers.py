@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from math import isnan
 from typing import Final, NamedTuple
 
-from delaytron.formats import with_margin
+from delaytron.formats import MAJORITY, with_margin
 from delaytron.learners.base import GAMMAS
-from delaytron.planning import Forecast, Plan, exploring
+from delaytron.planning import PAPERS, Forecast, Plan, exploring
 from delaytron.planning.bounds import Bound
 from delaytron.planning.simulation import Reached, Simulated
 from delaytron.simulation.results import Mean, Result, mean_of
@@ -29,8 +29,10 @@ class Answer(NamedTuple):
 def answers(plan: Plan) -> Iterator[Answer]:
     """Iterate over all lines of the table."""
     yield from _of_simulation(plan, 0)
-    yield from _of_bounds(plan)
     yield from _of_simulation(plan, 1)
+    yield from _of_bounds(plan)
+    majority = f"{plan.setup.data.majority_error:.4f}"
+    yield Answer(MAJORITY, "error", EXACT, tuple(majority for _ in plan.forecasts))
 
 
 def _of_simulation(plan: Plan, place: int) -> Iterator[Answer]:
@@ -41,14 +43,17 @@ def _of_simulation(plan: Plan, place: int) -> Iterator[Answer]:
     def line(question: str, cells: Iterable[str], kind: str = SIMULATION) -> Answer:
         return Answer(f"{found[0].learner}, simulated", question, kind, tuple(cells))
 
-    yield line("gamma", (_gamma(one.gamma) for one in found))
+    gammas = [one.gamma for one in found if one.gamma is not None]
+    if gammas:
+        yield line("gamma", map(_gamma, gammas))
     yield line("error", (_error(one.result) for one in found))
-    if place == 0:
-        yield line("wrong decisions", (_wrong(one.result) for one in found))
-        yield line("  by exploring", (_explored(plan, one.gamma, rounds) for one in found), EXACT)
-    if place == 0 and rounds < plan.rounds:
-        question = f"  in all {plan.rounds:,}"
-        yield line(question, (_explored(plan, one.gamma, plan.rounds) for one in found), EXACT)
+    yield line("wrong decisions", (_wrong(one.result) for one in found))
+    if not gammas:
+        yield line("  more than greedy", (_beyond_greedy(one.result) for one in found))
+    if gammas:
+        yield line("  by exploring", (_explored(plan, gamma, rounds) for gamma in gammas), EXACT)
+    if gammas and rounds < plan.rounds:
+        yield line(f"  in all {plan.rounds:,}", (_explored(plan, gamma, plan.rounds) for gamma in gammas), EXACT)
     yield line(f"rounds to error {plan.target:g}", (_mean(one, rounds) for one in reached))
     if any(one.rounds for one in reached):
         yield line("  lowest and highest run", map(_span, reached))
@@ -57,7 +62,7 @@ def _of_simulation(plan: Plan, place: int) -> Iterator[Answer]:
 def _of_bounds(plan: Plan) -> Iterator[Answer]:
     def line(question: str, cell: Callable[[Forecast, Bound], str], kind: str = BOUND) -> Answer:
         cells = ("says nothing" if one.bound is None else cell(one, one.bound) for one in plan.forecasts)
-        return Answer("delaytron, proved", question, kind, tuple(cells))
+        return Answer(f"{PAPERS}, proved", question, kind, tuple(cells))
 
     if all(forecast.bound is None for forecast in plan.forecasts):
         yield line("any gamma", lambda *_: "")
@@ -80,7 +85,7 @@ def _gamma(gamma: float) -> str:
 
 
 def _count(number: float) -> str:
-    return f"{number:,.0f}"
+    return f"{round(number):,}"
 
 
 def _error(result: Result | None) -> str:
@@ -91,7 +96,15 @@ def _error(result: Result | None) -> str:
 
 
 def _wrong(result: Result) -> str:
-    wrong = mean_of(result.final_error * result.rounds[-1])
+    return _counted(mean_of(result.final_error * result.rounds[-1]))
+
+
+def _beyond_greedy(result: Result) -> str:
+    """Return how many more played labels than greedy ones were wrong."""
+    return _counted(mean_of((result.final_error - result.greedy_error) * result.rounds[-1]))
+
+
+def _counted(wrong: Mean) -> str:
     return _count(wrong.value) + ("" if isnan(wrong.margin) else f" ± {_count(wrong.margin)}")
 
 
@@ -114,34 +127,42 @@ def _span(reached: Reached) -> str:
 
 
 def change(plan: Plan) -> Mean:
-    """Return by how much the error of Delaytron moves when the delay doubles: runs of a number share rows and draws."""
+    """Return by how much the error of the default learner moves when the delay doubles: runs share rows and draws."""
     before, after = (forecast.learners[0].result.final_error for forecast in plan.forecasts)
     return mean_of(after - before)
 
 
 def summary(plan: Plan) -> list[str]:
     """Return the answer in a few sentences: what the simulations say, and what to make of them."""
-    first, other = plan.forecasts[0].learners
-    errors = first.result.final_error
-    others = other.result.final_error
-    explored = exploring(plan.n_classes, first.gamma, 1)
-    share = f"{errors.mean():.3f}, {explored:.3f} of it by exploring"
-    lines = [f"{first.learner}: gamma {_gamma(first.gamma)}, error {share}; {_when(first, plan)}."]
+    first, papers = plan.forecasts[0].learners
+    gain = mean_of(first.result.final_error - papers.result.final_error)
+    better = gain.value > 0 and not gain.value <= gain.margin
+    return [
+        *_described(first, f"{first.learner}, as it is", plan),
+        _moved(change(plan)),
+        *_described(papers, f"{papers.learner} does better" if better else f"{papers.learner}, the paper's", plan),
+        f"What is proved is proved of {papers.learner}: no bound here is about {first.learner}.",
+        *_warnings(plan),
+    ]
+
+
+def _described(one: Simulated, title: str, plan: Plan) -> Iterator[str]:
+    """Say what a learner does, and whether some of its runs are stuck."""
+    errors = one.result.final_error
+    error = f"error {_error(one.result)}"
+    if one.gamma is not None:
+        explored = exploring(plan.n_classes, one.gamma, 1)
+        error = f"gamma {_gamma(one.gamma)}, {error}, {explored:.3f} of it by exploring"
+    yield f"{title}: {error}; {_when(one, plan)}."
     if errors.max() > STUCK_RATIO * errors.min():
-        span = f"from {errors.min():.3f} to {errors.max():.3f}"
-        lines.append(f"Its runs lie far apart, at errors {span}: a larger gamma is safer.")
-    lines.append(_moved(change(plan)))
-    gain = mean_of(errors - others)
-    if gain.value > 0 and not gain.value <= gain.margin:
-        share = f"gamma {_gamma(other.gamma)}, error {others.mean():.3f}"
-        lines.append(f"{other.learner} does better: {share}; {_when(other, plan)}.")
-    return [*lines, *_warnings(plan)]
+        safer = "plan with more --runs" if one.gamma is None else "a larger gamma is safer"
+        yield f"Its runs lie far apart, at errors from {errors.min():.3f} to {errors.max():.3f}: {safer}."
 
 
 def _warnings(plan: Plan) -> Iterator[str]:
     rounds = plan.setup.terms.rounds
     if rounds < plan.rounds:
-        yield f"Only {rounds:,} of {plan.rounds:,} rounds are simulated; for all of them less gamma may do."
+        yield f"Only {rounds:,} of {plan.rounds:,} rounds are simulated; for all of them a smaller gamma may do."
     if any(forecast.contradicts for forecast in plan.forecasts):
         yield "The simulation is worse than the bound: the data have no weights of the norm and loss given for it."
 

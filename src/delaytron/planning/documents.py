@@ -1,14 +1,14 @@
 """A plan as JSON has it: the keys and their types; whatever has numbers says of which kind they are."""
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from delaytron.formats import versions
-from delaytron.planning import Forecast, Plan, exploring
+from delaytron.planning import PAPERS, Forecast, Plan, exploring
 from delaytron.planning.answers import BOUND, EXACT, SIMULATION, change, summary
 from delaytron.planning.bounds import Bound
-from delaytron.planning.simulation import Simulated, errors_by_gamma
-from delaytron.simulation.results import Errors
+from delaytron.planning.simulation import Simulated
+from delaytron.simulation.results import Errors, Setting
 
 Exact = Literal["exact"]
 Proved = Literal["bound"]
@@ -46,9 +46,10 @@ class PlayedBound(Errors):
 
 
 class BoundForecast(TypedDict):
-    """What is proved, with the gamma for which that is most."""
+    """What is proved of a learner, with the gamma for which that is most; it is not about the other learners."""
 
     kind: Proved
+    learner: str
     statement: str
     norm: float
     loss_per_round: float
@@ -69,18 +70,22 @@ class TriedGamma(TypedDict):
 
 
 class SimulationForecast(Errors):
-    """What a learner does in simulation, with the gamma that was best on other seeds."""
+    """What a learner does in simulation, with the gamma that was best on other seeds.
+
+    A learner that takes no gamma has no key for it, tries none, and has no exact cost of exploring.
+    """
 
     kind: Played
     learner: str
-    gamma: float
+    parameters: Setting
+    gamma: NotRequired[float]
     wrong: float
     final_errors: list[float]
     mean_rounds_to_target: float | None
     runs_at_target: int
     rounds_to_target_by_run: list[int | None]
     tried: list[TriedGamma]
-    exploring: Exploring
+    exploring: NotRequired[Exploring]
 
 
 class ForecastDocument(TypedDict):
@@ -108,6 +113,7 @@ class PlanDocument(TypedDict):
     features: int
     classes: int
     best_linear_error: float | None
+    majority_error: float | None
     radius: float
     delay: str
     rounds: int
@@ -134,6 +140,7 @@ def plan_document(plan: Plan) -> PlanDocument:
         "features": data.n_features,
         "classes": plan.n_classes,
         "best_linear_error": plan.best,
+        "majority_error": data.majority_error,
         "radius": plan.problem.radius,
         "delay": plan.delay,
         "rounds": plan.rounds,
@@ -166,6 +173,7 @@ def _forecast(plan: Plan, forecast: Forecast, factor: int) -> ForecastDocument:
 def _bound(plan: Plan, forecast: Forecast, bound: Bound) -> BoundForecast:
     return {
         "kind": BOUND,
+        "learner": PAPERS,
         "statement": bound.statement,
         "norm": bound.norm,
         "loss_per_round": bound.loss,
@@ -196,16 +204,23 @@ def _exploring(plan: Plan, gamma: float, rounds: Sequence[int]) -> Exploring:
 def _simulation(plan: Plan, one: Simulated) -> SimulationForecast:
     reached = one.reached(plan.target)
     rounds = plan.setup.terms.rounds
-    return {
+    errors = one.result.errors()
+    document: SimulationForecast = {
         "kind": SIMULATION,
         "learner": one.learner,
-        "gamma": one.gamma,
-        **one.result.errors(),
+        "parameters": one.result.parameters[0],
+        "error": errors["error"],
+        "error_margin": errors["error_margin"],
+        "greedy_error": errors["greedy_error"],
+        "greedy_error_margin": errors["greedy_error_margin"],
         "wrong": float(one.result.final_error.mean() * rounds),
         "final_errors": one.result.final_error.tolist(),
         "mean_rounds_to_target": reached.mean,
         "runs_at_target": len(reached.rounds),
         "rounds_to_target_by_run": list(reached.each),
-        "tried": [{"gamma": gamma, "final_errors": errors.tolist()} for gamma, errors in errors_by_gamma(one.tried)],
-        "exploring": _exploring(plan, one.gamma, [rounds, plan.rounds]),
+        "tried": [{"gamma": gamma, "final_errors": errors.tolist()} for gamma, errors in one.gammas],
     }
+    if one.gamma is not None:
+        document["gamma"] = one.gamma
+        document["exploring"] = _exploring(plan, one.gamma, [rounds, plan.rounds])
+    return document

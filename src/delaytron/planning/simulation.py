@@ -1,4 +1,4 @@
-"""What a plan simulates: a learner with a tuned gamma, on data that are made up where there are none."""
+"""What a plan simulates: learners, with a tuned gamma if they take one, on data that may be made up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,11 +11,13 @@ from delaytron.comparison.tuning import Terms, tune
 from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay
 from delaytron.errors import InvalidInput
+from delaytron.learners import LEARNERS
 from delaytron.learners.base import GAMMAS
+from delaytron.learners.options import own_parameters
 from delaytron.records import Array, Ints
 from delaytron.rng import stream
 from delaytron.simulation.batches import Progress
-from delaytron.simulation.results import Result, index_from_which_below
+from delaytron.simulation.results import Result, Setting, index_from_which_below
 from delaytron.simulation.simulate import simulate_settings
 
 MOST_ROUNDS = 100_000  # of a simulated run
@@ -111,9 +113,12 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True)
 class Simulated:
-    """A learner at one delay: all gammas tried, and the reported runs with the one that was best on other seeds."""
+    """A learner at one delay: all gammas tried, and the reported runs with the one that was best on other seeds.
 
-    tried: Result
+    `tried` is None, and there is no gamma, where a learner takes none: it plays as it is.
+    """
+
+    tried: Result | None
     result: Result
 
     @property
@@ -122,9 +127,17 @@ class Simulated:
         return self.result.learner
 
     @property
-    def gamma(self) -> float:
+    def gamma(self) -> float | None:
         """The exploration rate that was chosen."""
-        return float(self.result.parameters[0]["gamma"])
+        return None if self.tried is None else float(self.result.parameters[0]["gamma"])
+
+    @property
+    def gammas(self) -> Sequence[tuple[float, Array]]:
+        """The final errors of all runs for each gamma that was tried, ascending in gamma."""
+        if self.tried is None:
+            return []
+        found = [(float(setting["gamma"]), part.final_error) for setting, part in self.tried.groups()]
+        return sorted(found, key=lambda pair: pair[0])
 
     def reached(self, target: float) -> Reached:
         """Return when each of the reported runs reached the target."""
@@ -151,18 +164,21 @@ class Setup:
         return self.terms.runs * self.terms.rounds
 
     def simulate(self, learner: str, delay: Delay, n_jobs: int | None, progress: Progress | None) -> Simulated:
-        """Choose the best gamma of all on other seeds, and play the reported runs with it."""
+        """Play the reported runs, with the gamma that is best on other seeds if the learner takes one."""
+        if not takes_gamma(learner):
+            return Simulated(None, self.play(learner, delay, {}, n_jobs, progress))
         settings = [{"gamma": gamma} for gamma in GAMMAS[: self.terms.budget]]
         tried = tune(learner, self.tuning_data, settings, delay, self.terms, n_jobs, progress)
-        gamma = tried.best().parameters[0]["gamma"]
-        return Simulated(tried, self.play(learner, delay, gamma, n_jobs, progress))
+        return Simulated(tried, self.play(learner, delay, tried.best().parameters[0], n_jobs, progress))
 
-    def play(self, learner: str, delay: Delay, gamma: float, n_jobs: int | None, progress: Progress | None) -> Result:
-        """Play the reported runs with this gamma."""
+    def play(
+        self, learner: str, delay: Delay, setting: Setting, n_jobs: int | None, progress: Progress | None
+    ) -> Result:
+        """Play the reported runs with this setting."""
         return simulate_settings(
             learner,
             self.data,
-            [{"gamma": gamma}],
+            [setting],
             delay=delay,
             rounds=self.terms.rounds,
             runs=self.terms.runs,
@@ -171,6 +187,17 @@ class Setup:
             progress=progress,
             n_checkpoints=CHECKPOINTS,
         )
+
+
+def takes_gamma(learner: str) -> bool:
+    """Whether a learner explores at a rate that has to be chosen.
+
+    Examples
+    --------
+    >>> takes_gamma("delaytron"), takes_gamma("bandit_logit")
+    (True, False)
+    """
+    return "gamma" in own_parameters(LEARNERS[learner])
 
 
 def synthetic_setup(classes: int | None, features: int | None, best: float, limit: int | None, terms: Terms) -> Setup:
@@ -199,9 +226,3 @@ def given_setup(data: Dataset, tuning_data: Any, classes: int | None, limit: int
 def _shorter(terms: Terms, limit: int | None, usual: int) -> Terms:
     most = usual if limit is None else check_integer("limit", limit, at_least=1)
     return replace(terms, rounds=min(terms.rounds, most))
-
-
-def errors_by_gamma(tried: Result) -> Sequence[tuple[float, Array]]:
-    """Return the final errors of all runs for each gamma, ascending in gamma."""
-    found = [(float(setting["gamma"]), part.final_error) for setting, part in tried.groups()]
-    return sorted(found, key=lambda pair: pair[0])

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.plotting import COLOURS, DASHES, draw_band, save_figure
+from delaytron.formats import MAJORITY
+from delaytron.plotting import COLOURS, DASHES, draw_band, draw_majority, save_figure
 from delaytron.simulation.results import Result
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def plot_curves(results: Sequence[Result], path: str | Path) -> None:
     for result in results:
         panel = panels[rows.index(result.delay if varying else ""), learners.index(result.learner)]
         _draw_result(panel, result, varying, lines)
+    if (majority := results[0].majority_error) is not None:
+        lines[MAJORITY], *_ = [draw_majority(panel, majority) for panel in panels.flat]
     _style_axes(panels, learners, rows, "log" if any((result.error_rate > 0).any() for result in results) else "linear")
     columns = max(1, int(11 * width) // (max(map(len, lines)) + 7))
     figure.set_figheight(height + 0.2 * -(-sum(1 + label.count("\n") for label in lines) // columns))

@@ -89,6 +89,8 @@ class Result:
         What rows and delays can be drawn from again.
     form : {"dense", "sparse"}, optional
         How the rows were stored, on which last digits depend; not known of runs that an experiment has kept.
+    majority_error : float, optional
+        The error of always playing the most frequent class of all rows; not known of runs that an experiment has kept.
     """
 
     learner: str
@@ -101,6 +103,7 @@ class Result:
     losses: Array | None = None
     config: "SimulationConfig | None" = None
     form: str | None = None
+    majority_error: float | None = None
 
     @property
     def error_rate(self) -> Array:
@@ -163,6 +166,7 @@ class Result:
         columns["round"] = np.tile(self.rounds, n_runs)
         columns["error_rate"] = self.error_rate.ravel()
         columns["greedy_error_rate"] = (self.mistakes[:, :, 1] / self.rounds).ravel()
+        columns["majority_error"] = [self.majority_error] * (n_runs * n_checkpoints)
         return pa.table(columns)
 
     def plot(self, path: str | Path) -> None:

@@ -128,6 +128,7 @@ def simulate_settings(
         losses=noted[order] if losses else None,
         config=config,
         form="sparse" if dataset.sparse else "dense",
+        majority_error=dataset.majority_error,
     )
 
 

@@ -5,7 +5,7 @@ from math import hypot
 
 from delaytron.delays import as_delay
 from delaytron.experiments.report.model import Row, Section, Table, estimate, with_runs
-from delaytron.experiments.report.tables import Facts, beside_majority
+from delaytron.experiments.report.tables import UNTUNED, Facts, beside_majority
 from delaytron.experiments.selection import Outcome
 from delaytron.formats import assignments
 from delaytron.simulation.scenarios import mean_wait
@@ -29,9 +29,18 @@ def best_against_paper(outcomes: Sequence[Outcome], facts: Facts | None = None) 
     if not rows or longest == "1":
         return None
     columns = tuple(column.format(longest) for column in COLUMNS)
-    chosen = "other seeds than those reported" if all(o.condition.tuning for o in fair) else "the reported runs"
-    text = f"{_counts(rows, longest)} Setting and learner are chosen on {chosen}."
+    text = f"{_counts(rows, longest)} {_choice_in_words(fair)}"
     return Section("The best against the paper's", text, beside_majority(Table(columns, with_runs(rows)), facts or {}))
+
+
+def _choice_in_words(outcomes: Iterable[Outcome]) -> str:
+    """Say on which runs setting and learner are chosen; an untuned learner has none but those reported."""
+    conditions = [outcome.condition for outcome in outcomes]
+    untuned = dict.fromkeys(condition.title for condition in conditions if condition.untuned)
+    if not all(condition.tuning or condition.untuned for condition in conditions):
+        return "Setting and learner are chosen on the reported runs."
+    where = "Setting and learner are chosen on other seeds than those reported."
+    return f"{where} Untuned, and judged by the reported runs: {', '.join(untuned)}." if untuned else where
 
 
 def with_papers_feedback(outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -89,4 +98,4 @@ def _row(data: str, longest: str, fair: Iterable[Outcome]) -> Row | None:
 
 
 def _named(outcome: Outcome) -> str:
-    return f"{outcome.condition.title} {assignments(outcome.run.parameters)}".strip()
+    return f"{outcome.condition.title} {assignments(outcome.run.parameters) or f'({UNTUNED})'}"

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from delaytron.experiments.report.model import MAJORITY, Chart, Panel, Series
-from delaytron.plotting import LineStyle, draw_band, name_errors, save_figure, style_of
+from delaytron.experiments.report.model import Chart, Panel, Series
+from delaytron.formats import MAJORITY
+from delaytron.plotting import LineStyle, draw_band, draw_majority, name_errors, save_figure, style_of
 
 ENDINGS = (".png", ".svg")
 WIDTH = 3.1  # inches of a panel
@@ -23,7 +24,6 @@ NAME_SHARE = 0.6  # of the room between two names is for the dots of all series 
 MARKER = 4.0  # points
 SMALLEST_MARKER = 2.0
 DASHES = (0, (4, 4))  # gaps as long as dashes: the line below is seen
-BASELINE = {"color": "0.4", "linestyle": ":", "linewidth": 1.4}
 SIDE_MARGIN = 0.09  # of a panel's width is free on either side, for lines that stand aside
 DEEPEST_BAR = 4  # a bar may reach a quarter of the lowest mean on a log axis, then it is cut
 
@@ -74,7 +74,7 @@ def _draw_panel(ax: Any, chart: Chart, panel: Panel) -> dict[str, Handle]:
     }
     baseline = {}
     if panel.majority is not None:
-        baseline[MAJORITY] = ax.axhline(panel.majority, zorder=1, **BASELINE)
+        baseline[MAJORITY] = draw_majority(ax, panel.majority)
     ax.set_title(panel.data, parse_math=False)
     _style_axes(ax, chart, panel)
     return drawn | baseline

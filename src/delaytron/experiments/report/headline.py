@@ -108,9 +108,14 @@ def ranking_section(ranking: Ranking, facts: Facts) -> Section | None:
     rows = with_runs(map(_duel_row, ranking.duels))
     text = (
         f"{_when(ranking.delay)}: the headline, data set by data set. The runs that choose the settings choose the "
-        "learners, too; “neither” is where the intervals do not tell the two apart."
+        f"learners, too{_untuned_in_words(ranking.late)}; “neither” is where the intervals do not tell the two apart."
     )
     return Section("At the largest delay", text, beside_majority(Table(columns, rows), facts))
+
+
+def _untuned_in_words(late: Sequence[Outcome]) -> str:
+    titles = dict.fromkeys(outcome.condition.title for outcome in late if outcome.condition.untuned)
+    return f" (untuned, and judged by the reported runs: {', '.join(titles)})" if titles else ""
 
 
 def _duel_row(duel: Duel) -> Row:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from delaytron.records import Array
 from delaytron.simulation.results import Mean, mean_of
 
-MAJORITY = "always the most frequent class"
 FEW_RUNS = 10  # below this an interval carries a dagger
 DAGGER = "†"
 # 64 %: as reported in issue 12, which does not name the runs. 57 %: delaytron on synsep without delay, gamma = 1/256,

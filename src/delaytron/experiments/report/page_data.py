@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TypedDict
 
-from delaytron.experiments.report.model import MAJORITY, Chart, Series
+from delaytron.experiments.report.model import Chart, Series
+from delaytron.formats import MAJORITY
 from delaytron.plotting import COLOURS, DASHES, MARKERS
 
 X_DIGITS = 7  # significant ones: rounds are exact

@@ -9,7 +9,6 @@ from delaytron.experiments.facts import DataFacts
 from delaytron.experiments.report.model import (
     FEW_RUNS,
     FEW_RUNS_NOTE,
-    MAJORITY,
     Row,
     Section,
     Table,
@@ -20,9 +19,10 @@ from delaytron.experiments.runs import Condition, RunSpec
 from delaytron.experiments.selection import Outcome
 from delaytron.experiments.spec import Spec
 from delaytron.experiments.store import Store
-from delaytron.formats import assignments, compact, versions
+from delaytron.formats import MAJORITY, assignments, compact, versions
 
 RESULT_COLUMNS = ("data", "learner", "delay", "setting", "error", "greedy error", "runs")
+UNTUNED = "untuned"  # a learner that plays with its defaults: there was nothing to choose
 RESULTS_TEXT = (
     "The error is the share of rounds in which the played label was wrong: mean over the runs and 95 % interval by "
     "Student's t. Greedy error: the label with the highest score would have been wrong. A number D as delay is uniform "
@@ -45,7 +45,7 @@ def _result_row(outcome: Outcome) -> Row:
         outcome.condition.data,
         outcome.condition.title,
         outcome.condition.delay,
-        assignments(outcome.run.parameters) or "-",
+        assignments(outcome.run.parameters) or UNTUNED,
         estimate(outcome.result.final_error),
         estimate(outcome.result.greedy_error),
         outcome.run.runs,
@@ -134,10 +134,12 @@ def _runs_in_words(outcomes: Sequence[Outcome]) -> str:
 
 
 def _tuning_in_words(conditions: Sequence[Condition]) -> str:
-    if all(len(condition.reported) == 1 for condition in conditions):
+    if all(condition.untuned for condition in conditions):
         return "as given"
     tuning = [run.runs for condition in conditions for run in condition.tuning]
-    return f"chosen on {span(tuning)} other runs" if tuning else "chosen on the reported runs, which flatters"
+    chosen = f"chosen on {span(tuning)} other runs" if tuning else "chosen on the reported runs, which flatters"
+    untuned = _distinct(condition.title for condition in conditions if condition.untuned)
+    return f"{chosen}; untuned: {', '.join(untuned)}" if untuned else chosen
 
 
 def how_it_was_made(outcomes: Sequence[Outcome], store: Store) -> dict[str, str]:
