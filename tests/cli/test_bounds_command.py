@@ -332,7 +332,7 @@ class TestResults:
             ({"delay": "trace of 4 delays, 25.0% never"}, "give --delay"),
             ({"delay": "Weibull(k=2)"}, "give --delay"),
             ({"delay": "trace:gone.csv"}, "give --delay"),
-            ({"learner": "soba"}, "has no delaytron\n"),
+            ({"learner": "soba"}, "has no delaytron, which bounds are about: name it in `run`\n"),
             ({"rounds": 0}, "rounds must be an integer"),
         ],
     )

@@ -227,9 +227,8 @@ def _recorded(folder: Path, delay: str | None) -> list[_Line]:
     wanted = [line for line in lines if delay is None or line.delay == str(delays.parse(delay))]
     if not wanted:
         there = ", ".join(line.delay for line in lines)
-        raise InvalidInput(
-            f"{str(path)!r} has no delaytron" + (f" with delay {delay}; it has {there}" if there else "")
-        )
+        played = f" with delay {delay}; it has {there}" if there else ", which bounds are about: name it in `run`"
+        raise InvalidInput(f"{str(path)!r} has no delaytron{played}")
     return wanted
 
 
