@@ -20,6 +20,7 @@ from delaytron import cli
 from delaytron.comparison.compare import compare
 from delaytron.simulation.results import mean_of
 
+GAMMAS = ["--set", "gamma=0.2", "--set", "gamma=0.4"]
 SMALL = ["--samples", "500", "--rounds", "800", "--runs", "2"]
 HEAVY = ("numba", "scipy", "pyarrow", "matplotlib", "sklearn", "joblib", "msgspec")
 
@@ -76,6 +77,11 @@ class TestRun:
         assert row["best"]
         assert row["rounds_per_second"] > 0
 
+    def test_the_default_learner_needs_no_parameter(self):
+        (row,) = rows_of()
+        assert (row["learner"], row["parameters"]) == (dt.DEFAULT_LEARNER, {}) == ("bandit_logit", {})
+        assert row["final_errors"] == play("bandit_logit", 1000).final_error.tolist()
+
     def test_every_learner_meets_every_delay_and_gamma(self):
         rows = rows_of("banditron", "perceptron", "--delay", "1,30", "--delay", "fixed:7", "--gamma", "0.1,0.3")
         assert [(row["learner"], row["delay"], row["parameters"].get("gamma")) for row in rows] == [
@@ -108,14 +114,14 @@ class TestRun:
         )
 
     def test_set_wins_over_the_default_gamma(self):
-        assert [row["parameters"]["gamma"] for row in rows_of("--set", "gamma=0.2", "--set", "gamma=0.4")] == [0.2, 0.4]
+        assert [row["parameters"]["gamma"] for row in rows_of("delaytron", *GAMMAS)] == [0.2, 0.4]
 
     def test_what_comes_twice_is_played_once(self):
         (row,) = rows_of("delaytron", "delaytron", "--delay", "5,5", "--gamma", "0.1", "--gamma", "0.10")
         assert row["runs"] == 2
 
     def test_sampling_and_workers_reach_the_simulation(self):
-        (row,) = rows_of("--sampling", "epochs", "--workers", "1", "--gamma", "0.1")
+        (row,) = rows_of("delaytron", "--sampling", "epochs", "--workers", "1", "--gamma", "0.1")
         assert row["final_errors"] == play("delaytron", 1000, gamma=0.1, sampling="epochs").final_error.tolist()
 
     def test_a_single_run_has_no_margin(self):
@@ -131,7 +137,29 @@ class TestRun:
         assert [cells[1:3] for cells in shown] == [["1", "0.05"], ["1", "0.5"], ["1000", "0.05"], ["1000", "0.5"]]
         assert [cells[3] for cells in shown] == [f"{row['error']:.4f}" for row in rows]
         assert [cells[5].endswith("*") for cells in shown] == [row["best"] for row in rows]
-        assert [cells[6:9] for cells in shown] == [[f"{row['greedy_error']:.4f}", "2", "800"] for row in rows]
+        assert [cells[6:9] for cells in shown] == [
+            [f"{row['greedy_error']:.4f}", "±", f"{row['greedy_error_margin']:.4f}"] for row in rows
+        ]
+        assert max(map(len, lines)) <= columns
+        assert any(line.startswith("2 runs of 800 rounds") for line in lines)
+
+    @pytest.mark.parametrize("flags", [[], ["delaytron", "--gamma", "0.1,0.2"], ["perceptron", "--runs", "1"]])
+    def test_the_most_frequent_class_stands_beside_the_learners(self, flags):
+        data = dt.datasets.load("synsep", n_samples=500)
+        majority = 1 - np.bincount(data.y).max() / 500
+        lines = output_of("run", *SMALL, *flags).splitlines()
+        (place,) = [i for i, line in enumerate(lines) if line.startswith("always the most")]
+        assert lines[place].split()[3:] == ["any", f"{majority:.4f}"]
+        assert lines[place + 1].strip() == "frequent class"
+        rows = json.loads(output_of("run", *SMALL, *flags, "--json"))
+        assert {row["majority_error"] for row in rows} == {pytest.approx(majority)}
+
+    def test_of_a_stream_it_is_that_of_all_rows(self, tmp_path):
+        path = tmp_path / "clicks.svm"
+        path.write_text("".join(f"{i % 5 // 4} {i % 3 + 1}:1\n" for i in range(100)))
+        (row,) = json.loads(output_of("run", "--data", path, "--stream", "--rounds", "40", "--runs", "1", "--json"))
+        assert row["majority_error"] == pytest.approx(0.2)
+        assert (row["learner"], row["rounds"]) == (dt.DEFAULT_LEARNER, 40)
 
     def test_the_table_of_one_setting_marks_nothing(self):
         assert "*" not in output_of("run", "banditron", "perceptron", *SMALL)
@@ -146,8 +174,9 @@ class TestFiles:
         expected = [play("perceptron", 1000), play("adaptive_delaytron", 1000, gamma=0.01, restart=True)]
         assert table["error_rate"].to_pylist() == [e for result in expected for e in result.error_rate.ravel()]
         assert table["gamma"].null_count == expected[0].error_rate.size
-        assert table.column_names[-4:] == ["run", "round", "error_rate", "greedy_error_rate"]
-        assert set(table.column_names[:-4]) == {"learner", "dataset", "form", "delay", "gamma", "restart"}
+        assert table.column_names[-5:] == ["run", "round", "error_rate", "greedy_error_rate", "majority_error"]
+        assert table["majority_error"].unique().to_pylist() == [expected[0].majority_error]
+        assert set(table.column_names[:-5]) == {"learner", "dataset", "form", "delay", "gamma", "restart"}
 
     @pytest.mark.parametrize("flags", ["", "--gamma 0.1,0.2 --delay 3 --delay lognormal:9,1+missing:0.1", "--rounds 1"])
     def test_plot_makes_a_figure(self, tmp_path, flags):
@@ -166,7 +195,7 @@ class TestFiles:
         result = delaytron("run", *SMALL, "--output", folder, "--json")
         assert result.exit_code == 0
         assert json.loads((folder / "results.json").read_text()) == json.loads(result.stdout)
-        assert csv.read_csv(folder / "results.csv")["learner"].unique().to_pylist() == ["delaytron"]
+        assert csv.read_csv(folder / "results.csv")["learner"].unique().to_pylist() == [dt.DEFAULT_LEARNER]
         assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
         assert result.stderr.splitlines() == [f"wrote {path}" for path in map(folder.joinpath, FILES)]
 
@@ -216,6 +245,23 @@ class TestCompare:
         assert "perceptron¹" in stdout
         assert "¹ is told the true label" in stdout
         assert "gamma=" in stdout
+        majority = f"{self.compared().majority_error:.4f}"
+        (line,) = [line for line in stdout.splitlines() if line.startswith("always the most")]
+        assert line.split()[3:] == [majority] * 2
+
+    def test_the_default_learner_plays_untuned_beside_the_others(self):
+        flags = ["synsep", "--delay", "1", "--budget", "2", *SMALL, "--rounds", "200"]
+        document = json.loads(output_of("compare", *flags, "--json"))
+        rows = {row["learner"]: row for row in document["results"]}
+        assert rows.keys() == dt.LEARNERS.keys()
+        default = rows[dt.DEFAULT_LEARNER]
+        assert (default["tuned"], default["parameters"]) == ([], {})
+        assert (default["settings_tried"], default["tuning_seconds"]) == (1, 0.0)
+        assert rows["pab"]["settings_tried"] == 2
+        assert {row["majority_error"] for row in rows.values()} == {self.compared().majority_error}
+        table = output_of("compare", "synsep", "--learner", dt.DEFAULT_LEARNER, "--delay", "1", *SMALL)
+        (line,) = [line for line in table.splitlines() if line.startswith(dt.DEFAULT_LEARNER)]
+        assert "untuned" in line
 
     def test_who_cannot_play_is_listed_with_the_reason(self):
         flags = [*THREE, "--noise", "0.1,0.2"]
@@ -338,12 +384,16 @@ HELP = "; ".join(
 BAD = [
     (["delaytrom"], "; got 'delaytrom'; did you mean delaytron?"),
     (["adaptive-delaytron"], "did you mean adaptive_delaytron?"),
-    (["zzz"], "learner must be one of banditron, delaytron, "),
+    (["zzz"], "learner must be one of bandit_logit, banditron, delaytron, "),
     (["--data", "sinsep"], "; got 'sinsep'; did you mean synsep?"),
-    (["--gamma", "0"], "gamma must be in (0, 1], got 0"),
-    (["--gamma", "0.1,1.3"], "gamma must be in (0, 1], got 1.3"),
-    (["--gamma", "many"], "gamma must be a finite number, got 'many'"),
-    (["--gamma", "nan"], "gamma must be a finite number, got nan"),
+    (
+        ["--gamma", "0.1"],
+        "gamma is no parameter of bandit_logit (lr, explore_floor, replay, forget); name a learner that",
+    ),
+    (["delaytron", "--gamma", "0"], "gamma must be in (0, 1], got 0"),
+    (["delaytron", "--gamma", "0.1,1.3"], "gamma must be in (0, 1], got 1.3"),
+    (["delaytron", "--gamma", "many"], "gamma must be a finite number, got 'many'"),
+    (["delaytron", "--gamma", "nan"], "gamma must be a finite number, got nan"),
     (["--delay", "0"], "D must be an integer of at least 1, got 0"),
     (["--delay", "often"], "+missing:RATE; got 'often'"),
     (["--delay", "trace:/nowhere/trace.txt"], "cannot read the trace '/nowhere/trace.txt'"),
@@ -354,13 +404,16 @@ BAD = [
     (["--samples", "0"], "n_samples must be an integer of at least 1, got 0"),
     (["--data", "digits"], "data set digits takes no options; got 'n_samples'"),
     (["--sampling", "sometimes"], "sampling must be one of replacement, epochs; got 'sometimes'"),
-    (["--set", "etta=1"], "a parameter of delaytron must be one of gamma, eta; got 'etta'; did you mean eta?"),
-    (["--set", "seed=1"], "a parameter of delaytron must be one of gamma, eta; got 'seed'"),
+    (
+        ["delaytron", "--set", "etta=1"],
+        "a parameter of delaytron must be one of gamma, eta; got 'etta'; did you mean eta?",
+    ),
+    (["delaytron", "--set", "seed=1"], "a parameter of delaytron must be one of gamma, eta; got 'seed'"),
     (["--set", "eta"], "--set wants NAME=VALUE, as in --set eta=0.5; got 'eta'"),
-    (["--set", "eta=0"], "eta must be above 0, got 0"),
+    (["delaytron", "--set", "eta=0"], "eta must be above 0, got 0"),
     (["perceptron", "--set", "eta=1"], "no parameter can be set of perceptron; got 'eta': leave it out"),
-    (["exp3", "--gamma", "0.1"], "a parameter of exp3 must be one of "),
-    (["exp3", "perceptron", "--gamma", "0.1"], "; got 'gamma'"),
+    (["exp3", "--gamma", "0.1"], "gamma is no parameter of exp3 (eta); name a learner that takes it: banditron, "),
+    (["exp3", "perceptron", "--gamma", "0.1"], "gamma is no parameter of exp3, perceptron (eta); "),
     (["delaytron", "adaptive_delaytron", "--set", "tracker=fast"], "tracker must be one of cumulative, instant"),
     (["--plot", "/nowhere/curves.png"], "cannot write '/nowhere/curves.png': there is no folder '/nowhere'"),
     (["--plot", "curves.jpeg2"], "a figure must end in .png, .pdf, .svg; got 'curves.jpeg2'"),
@@ -422,7 +475,7 @@ class TestModule:
         assert json.loads(done.stdout)[0]["final_errors"] == play("banditron", 9, gamma=0.2).final_error.tolist()
 
     def test_bad_input_is_one_line_without_a_traceback(self):
-        done = self.run("run", "--gamma", "1.3")
+        done = self.run("run", "delaytron", "--gamma", "1.3")
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == "delaytron: gamma must be in (0, 1], got 1.3\n"
 

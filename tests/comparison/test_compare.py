@@ -133,6 +133,15 @@ class TestTuning:
         assert entry.setting["standardize"] is True
         assert entry.result.parameters[0]["standardize"] is True
 
+    def test_the_default_learner_is_there_and_has_nothing_to_tune(self):
+        prepared = prepare(DATA, None, [1], Terms(rounds=50, runs=2, budget=3), OTHER, {})
+        assert list(prepared.candidates) == list(dt.LEARNERS.values())
+        assert prepared.candidates[dt.LEARNERS[dt.DEFAULT_LEARNER]] == [{}]
+        (entry,) = compare(DATA, [dt.DEFAULT_LEARNER], **SMALL | {"delays": [60]}).entries
+        expected = dt.simulate(dt.DEFAULT_LEARNER, DATA, delay=60, rounds=700, runs=3)
+        assert (entry.setting, entry.tried, entry.tuning_seconds) == ({}, 1, 0.0)
+        assert same_bits(entry.result.mistakes, expected.mistakes)
+
     def test_the_draw_of_settings_follows_the_seed(self):
         draws = [settings_of("gap", budget=5, seed=seed) for seed in (0, 0, 1)]
         assert draws[0] == draws[1]
@@ -224,6 +233,7 @@ def test_the_table_has_a_row_per_learner_and_delay():
     assert all(re.fullmatch("standardize=(True|False)", text) for text in table["setting"].to_pylist()[4:])
     assert all(text.startswith("gamma=") for text in table["setting"].to_pylist()[:4])
     assert set(table["settings_tried"].to_pylist()) == {2, 3}
+    assert set(table["majority_error"].to_pylist()) == {DATA.majority_error} == {COMPARED.majority_error}
     assert compare(DATA, ["perceptron"], **SMALL | {"runs": 1}).to_table()["error_margin"].null_count == 2
 
 
@@ -231,7 +241,8 @@ class TestPicture:
     def test_it_shows_every_learner_delay_and_remark(self, tmp_path):
         COMPARED.plot(tmp_path / "comparison.svg")
         text = (tmp_path / "comparison.svg").read_text()
-        assert all(f"<!-- {word} -->" in text for word in ("delaytron", "pab", "perceptron¹", "1", "60"))
+        words = ("delaytron", "pab", "perceptron¹ (untuned)", "1", "60", "always the most frequent class")
+        assert all(f"<!-- {word} -->" in text for word in words)
         assert "is told the true label" in text
 
     def test_no_errors_and_single_runs_are_drawn_too(self, tmp_path):

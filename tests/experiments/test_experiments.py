@@ -210,6 +210,14 @@ class TestBuiltIn:
         assert max(len(condition.reported) for condition in conditions) == 9
         assert all(condition.tuning for condition in conditions if len(condition.reported) > 1)
 
+    @pytest.mark.parametrize("name", ["paper", "quick"])
+    def test_the_default_learner_plays_untuned_at_every_delay(self, name):
+        spec = built_in(name)[0]
+        conditions = [one for one in spec.conditions() if one.title == dt.DEFAULT_LEARNER]
+        assert [condition.delay for condition in conditions] == [str(d) for _ in spec.data for d in spec.delays]
+        assert all(condition.untuned and not condition.tuning for condition in conditions)
+        assert {(run.runs, *run.parameters) for condition in conditions for run in condition.reported} == {(spec.runs,)}
+
     def test_the_quick_one_needs_no_download(self):
         assert {CARDS[condition.data].origin for condition in built_in("quick")[0].conditions()} == {"made"}
 
@@ -434,6 +442,11 @@ class TestCommand:
         table = self.run(tmp_path).stdout
         for row in rows:
             assert f"{row['error']:.4f} ± {row['error_margin']:.4f}" in table
+            assert f"{row['greedy_error']:.4f} ± {row['greedy_error_margin']:.4f}" in table
+        majority = {row["dataset"]: row["majority_error"] for row in rows}
+        assert majority["digits"] == dt.datasets.load("digits").majority_error
+        assert all(f"{error:.4f}" in table for error in majority.values())
+        assert " ".join(table.split()).count("always the most") == len(majority) == 2
         names = ["delay", "gamma-delaytron", "learners", "rounds-adaptive-instant", "rounds-delaytron"]
         pictures = sorted(path.name for path in (tmp_path / "out" / "figures").iterdir())
         assert pictures == [f"{name}{ending}" for name in names for ending in (".png", ".svg")]
@@ -453,7 +466,9 @@ class TestCommand:
         rows = json.loads(CliRunner().invoke(cli.app, ["reproduce", *flags]).stdout)
         assert {(row["dataset"], row["rounds"], row["runs"]) for row in rows} == {("digits", 500, 5)}
         kept = list((tmp_path / "results" / "paper" / "runs").iterdir())
-        assert len(kept) == 2 * 4 * len(rows)  # tuned and reported, four gammas
+        untuned = [row for row in rows if row["learner"] == "bandit_logit"]
+        assert [row["parameters"] for row in untuned] == [{}] * 4
+        assert len(kept) == 2 * 4 * (len(rows) - 4) + 4  # tuned and reported, four gammas; the default as it is
         measured = list((tmp_path / "results" / "paper" / "theory").iterdir())
         assert len(measured) == 4  # delays
         again = CliRunner().invoke(cli.app, ["reproduce", *flags])
@@ -483,6 +498,15 @@ def test_all_learners_can_be_played(tmp_path):
     text = 'name = "all"\ndata = ["digits"]\nrounds = 50\nruns = 1\ndelays = [3]\n'
     text += "".join(f'[[learners]]\nname = "{name}"\n' for name in LEARNERS)
     assert play(parse_spec(text.encode()), tmp_path) == 50 * len(LEARNERS)
+
+
+def test_what_others_have_played_is_kept_when_a_learner_without_parameters_is_added(tmp_path):
+    text = 'name = "x"\ndata = ["digits"]\nrounds = 50\nruns = 2\ntuning_runs = 1\ndelays = [3]\n'
+    text += '[[learners]]\nname = "pab"\ngamma = [0.1, 0.2]\n'
+    assert play(parse_spec(text.encode()), tmp_path) == 50 * (2 * 2 + 2)
+    text += f'[[learners]]\nname = "{dt.DEFAULT_LEARNER}"\nreport = "chosen"\n'
+    assert play(parse_spec(text.encode()), tmp_path) == 50 * 2
+    assert play(parse_spec(text.encode()), tmp_path) == 0
 
 
 class TestBeforeAnythingIsPlayed:

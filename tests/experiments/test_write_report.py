@@ -30,6 +30,7 @@ learners = [
     {name = "delaytron", gamma = [0.2, 0.05]},
     {name = "banditron", gamma = 0.1, delays = [1]},
     {name = "pab", gamma = [0.2, 0.05], report = "chosen"},
+    {name = "bandit_logit", report = "chosen"},
 ]
 """
 
@@ -51,7 +52,7 @@ def left(tmp_path_factory):
 def test_every_result_stands_in_the_csv_file(left):
     folder, found, _, _ = left
     rows = list(csv.DictReader((folder / "results.csv").read_text().splitlines()))
-    assert len(rows) == len(found) == 5
+    assert len(rows) == len(found) == 7
     for row, outcome in zip(rows, found, strict=True):
         mean, margin = mean_of(outcome.result.final_error)
         assert (float(row["error"]), float(row["error margin"])) == (mean, margin)
@@ -98,14 +99,31 @@ def test_every_error_has_its_interval_and_runs(left):
     assert "57 and 64 held the true error" in " ".join(report.small_print)
 
 
+def test_a_learner_without_any_parameter_is_said_to_be_untuned(left):
+    folder, found, report, store = left
+    results = next(section for section in report.sections if section.title == "Results").table
+    assert [row[3] for row in results.rows if row[1] == "bandit_logit"] == ["untuned"] * 2
+    assert {row["setting"] for row in csv.DictReader((folder / "results.csv").read_text().splitlines())} >= {"untuned"}
+    assert "judged by the reported runs: bandit_logit" in report.sections[0].text  # at the largest delay
+    paper = tell_story(parse_spec(TOML.encode()), found, store, folder, {}, paper=True)
+    best = next(section for section in paper.sections if section.title == "The best against the paper's")
+    assert best.table.rows[0][3] == "bandit_logit (untuned)"
+    assert "chosen on other seeds than those reported. Untuned, and judged by the reported runs: " in best.text
+    labels = {series.label for chart in report.charts for panel in chart.panels for series in panel.series}
+    assert "bandit_logit" in labels
+    assert not [chart.name for chart in report.charts if "bandit_logit" in chart.name]  # no gamma, not reported in full
+
+
 def test_facts_count_what_was_played(left):
     _, _, report, store = left
-    kept = 4 * 2 * 2 + 4 * 3 + 1 * 3 + 2 * 3  # tuning; delaytron, all of it; banditron; the chosen pab
-    assert report.machine["rounds in all"] == f"7.40k ({200 * kept:,})"
+    kept = (
+        4 * 2 * 2 + 4 * 3 + 1 * 3 + 4 * 3
+    )  # tuning; delaytron, all of it; banditron; the chosen pab, and bandit_logit
+    assert report.machine["rounds in all"] == f"8.60k ({200 * kept:,})"
     assert [report.facts[name] for name in ("rounds", "runs", "settings")] == [
         "200",
         "3 of each, seed 0",
-        "chosen on 2 other runs",
+        "chosen on 2 other runs; untuned: banditron, bandit_logit",
     ]
     assert (
         report.machine["peak memory of a process"] == f"{max(timing.memory for timing in store.timings()) / 1e9:.2f} GB"
@@ -124,7 +142,12 @@ def test_times_are_those_that_were_noted(left, tmp_path):
     store.note(Timing(("another experiment's",), 60.0, 1, 10))
     section = times_section(conditions, store)
     assert section.table.columns == ("learner", "digits", "all")
-    assert section.table.rows == (("delaytron", 1.0, 1.0), ("banditron", 0.0, 0.0), ("pab", 4.0, 4.0))
+    assert section.table.rows == (
+        ("delaytron", 1.0, 1.0),
+        ("banditron", 0.0, 0.0),
+        ("pab", 4.0, 4.0),
+        ("bandit_logit", 0.0, 0.0),
+    )
     assert "5.0 in all" in section.text
 
 

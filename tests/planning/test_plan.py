@@ -178,7 +178,7 @@ class TestRoundsToTarget:
         assert first_round(lambda rounds: 0 * rounds, 1, 0.5) == 1
 
     def test_the_simulated_rounds_are_those_of_the_curves(self, small):
-        one = small.forecasts[0].learners[1]
+        one = small.forecasts[0].learners[0]
         for curve, reached in zip(one.result.error_rate, one.reached(0.4).each, strict=True):
             place = one.result.rounds.tolist().index(reached)
             assert (curve[place:] <= 0.4).all()
@@ -189,13 +189,16 @@ class TestSimulation:
     def test_reported_runs_are_those_of_simulate_with_the_gamma_that_was_best_on_other_seeds(self, small):
         setup = small.setup
         for forecast, delay in zip(small.forecasts, (Fixed(10), Fixed(20)), strict=True):
-            for one in forecast.learners:
-                tuned = dt.simulate(
-                    one.learner, setup.tuning_data, delay=delay, rounds=3000, runs=2, seed=1_000_003, gamma=list(GAMMAS)
-                )
-                assert one.gamma == tuned.best().parameters[0]["gamma"]
-                played = dt.simulate(one.learner, setup.data, delay=delay, rounds=3000, runs=3, seed=0, gamma=one.gamma)
-                assert np.array_equal(one.result.final_error, played.final_error)
+            default, one = forecast.learners
+            assert (default.learner, default.gamma, default.tried) == (dt.DEFAULT_LEARNER, None, None)
+            as_it_is = dt.simulate(dt.DEFAULT_LEARNER, setup.data, delay=delay, rounds=3000, runs=3, seed=0)
+            assert np.array_equal(default.result.final_error, as_it_is.final_error)
+            tuned = dt.simulate(
+                one.learner, setup.tuning_data, delay=delay, rounds=3000, runs=2, seed=1_000_003, gamma=list(GAMMAS)
+            )
+            assert one.gamma == tuned.best().parameters[0]["gamma"]
+            played = dt.simulate(one.learner, setup.data, delay=delay, rounds=3000, runs=3, seed=0, gamma=one.gamma)
+            assert np.array_equal(one.result.final_error, played.final_error)
 
     def test_tuning_sees_other_data_where_they_are_made_up(self, small):
         assert not np.array_equal(small.setup.data.X, small.setup.tuning_data.X)
@@ -211,7 +214,7 @@ class TestSimulation:
         assert all(forecast.bound is not None for forecast in drafted.forecasts)
         counted = []
         drafted.simulated(progress=counted.append)
-        assert sum(counted) == drafted.n_rounds == 400 * 2 * (2 * len(GAMMAS) + 3 * 2)
+        assert sum(counted) == drafted.n_rounds == 400 * 2 * (len(GAMMAS) + 3 * 2)  # one of the two learners is tuned
 
     def test_the_change_is_paired_by_runs(self, small):
         before, after = (forecast.learners[0].result.final_error for forecast in small.forecasts)
@@ -219,7 +222,7 @@ class TestSimulation:
 
     def test_long_plans_are_simulated_in_part_and_say_so(self):
         found = plan(**SMALL | {"rounds": 50_000, "limit": 1000, "runs": 1, "tuning_runs": 1}, classes=3)
-        one = found.forecasts[0].learners[0]
+        one = found.forecasts[0].learners[1]
         assert one.result.rounds[-1] == 1000
         assert found.forecasts[0].waited == outstanding(np.full(50_000, 10)).sum()
         assert any("Only 1,000 of 50,000 rounds are simulated" in line for line in summary(found))
@@ -231,15 +234,17 @@ class TestSimulation:
     def test_runs_that_get_stuck_are_told(self, small):
         assert not any("far apart" in line for line in summary(with_errors(small, [0.2, 0.3, 0.4], [0.1] * 3)))
         told = summary(with_errors(small, [0.1, 0.1, 0.9], [0.1] * 3))
-        assert told[1] == "Its runs lie far apart, at errors from 0.100 to 0.900: a larger gamma is safer."
+        assert told[1] == "Its runs lie far apart, at errors from 0.100 to 0.900: plan with more --runs."
+        told = summary(with_errors(small, [0.1] * 3, [0.1, 0.1, 0.9]))
+        assert told[3] == "Its runs lie far apart, at errors from 0.100 to 0.900: a larger gamma is safer."
 
-    def test_the_other_learner_is_named_only_where_it_is_clearly_better(self, small):
+    def test_the_papers_learner_is_said_to_be_better_only_where_it_clearly_is(self, small):
         def named(*errors):
             return [line for line in summary(with_errors(small, *errors)) if "does better" in line]
 
         (line,) = named([0.30, 0.32, 0.34], [0.1, 0.1, 0.12])
-        assert line.startswith("ova_logistic does better: gamma ")
-        assert ", error 0.107; 0.4 " in line
+        assert line.startswith("delaytron does better: gamma ")
+        assert ", error 0.1067 ± 0.0287, " in line
         assert not named([0.1, 0.1, 0.3], [0.1, 0.1, 0.1])  # one run is chance
         assert not named([0.1, 0.1, 0.1], [0.3, 0.3, 0.31])
 
@@ -268,9 +273,13 @@ class TestOutput:
         assert document == json.loads(as_json(plan_document(found)))
         assert document["rounds"] == 900
         assert [forecast["delay_factor"] for forecast in document["forecasts"]] == [1, 2]
-        first = document["forecasts"][0]["simulations"][0]
-        one = found.forecasts[0].learners[0]
+        default, first = document["forecasts"][0]["simulations"]
+        assert (default["learner"], default["parameters"], default["tried"]) == (dt.DEFAULT_LEARNER, {}, [])
+        assert not default.keys() & {"gamma", "exploring"}
+        assert document["majority_error"] == found.setup.data.majority_error
+        one = found.forecasts[0].learners[1]
         assert (first["learner"], first["gamma"], first["kind"]) == ("delaytron", one.gamma, "simulation")
+        assert first["parameters"] == {"gamma": one.gamma}
         assert first["final_errors"] == one.result.final_error.tolist()
         assert first["exploring"]["decisions"] == [{"rounds": 900, "wrong": exploring(3, one.gamma, 900)}]
         assert len(first["tried"]) == len(GAMMAS)
@@ -284,7 +293,25 @@ class TestOutput:
         assert forecast["best_bound"]["exploring"]["kind"] == EXACT
         assert forecast["best_bound"]["with_this_gamma"]["kind"] == SIMULATION
         assert [one["kind"] for one in forecast["simulations"]] == [SIMULATION] * 2
-        assert [one["exploring"]["kind"] for one in forecast["simulations"]] == [EXACT] * 2
+        assert [one["exploring"]["kind"] for one in forecast["simulations"] if "exploring" in one] == [EXACT]
+
+    def test_bounds_are_said_to_be_about_the_papers_learner_alone(self, small):
+        found = plan(**SMALL | {"rounds": 40_000, "limit": 500}, classes=3, norm=1)
+        assert plan_document(found)["forecasts"][0]["best_bound"]["learner"] == "delaytron"
+        assert {row.section for row in answers(found) if row.kind == BOUND} == {"delaytron, proved"}
+        for told in (summary(found), summary(small)):
+            assert "What is proved is proved of delaytron: no bound here is about bandit_logit." in told
+        text = output_of(*FLAGS)
+        assert "bounds are about delaytron alone: nothing is proved here of bandit_logit" in text
+
+    def test_the_most_frequent_class_stands_beside_the_learners(self, small):
+        *_, last = answers(small)
+        error = f"{1 - np.bincount(small.setup.data.y).max() / small.setup.data.n_rows:.4f}"
+        assert last == ("always the most frequent class", "error", EXACT, (error, error))
+        lines = output_of(*FLAGS).splitlines()
+        (place,) = [i for i, line in enumerate(lines) if line.strip() == "always the most"]
+        assert lines[place + 1].strip() == "frequent class"
+        assert lines[place + 2].split()[:2] == ["error", EXACT]
 
     @pytest.mark.parametrize("columns", [80, 120])
     def test_the_table_has_a_line_with_a_kind_for_every_answer(self, columns):
@@ -335,7 +362,12 @@ class TestOutput:
             text = output_of(*FLAGS, "--plot", tmp_path / "plan.svg")
         assert text.endswith(f"wrote {tmp_path / 'plan.svg'}\n")
         words = (tmp_path / "plan.svg").read_text()
-        for word in ("delaytron, this delay", "ova_logistic, twice the delay", "target", "exploring alone, exact"):
+        for word in (
+            "delaytron, this delay",
+            "bandit_logit, twice the delay",
+            "target",
+            "always the most frequent class",
+        ):
             assert word in words
 
     def test_a_figure_without_any_error_is_drawn_all_the_same(self, tmp_path):

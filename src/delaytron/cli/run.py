@@ -225,7 +225,8 @@ def _check_taken(parameter: str, takes: Mapping[str, Sequence[str]]) -> None:
     if not known:
         raise InvalidInput(f"no parameter can be set of {names}; got {parameter!r}: leave it out")
     if parameter not in known and (others := _who_takes(parameter)):
-        raise InvalidInput(f"{names} takes no {parameter}, but {', '.join(known)}; name a learner that does: {others}")
+        own = f"{names} ({', '.join(known)})"
+        raise InvalidInput(f"{parameter} is no parameter of {own}; name a learner that takes it: {others}")
     check_choice(f"a parameter of {names}", parameter, known)
 
 
