@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from math import isinf
 from typing import Any
 
-MAJORITY = "always the most frequent class"  # beside the errors of learners: what each has to beat
-
 
 def versions() -> dict[str, str]:
     """Return the versions on which the numbers may depend."""

@@ -389,7 +389,7 @@ def test_the_examples_in_the_help_run(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     lines = [f"{a},{b},{'setosa' if a > b else 'virginica'}" for a, b in rng.normal(size=(30, 2))]
     (tmp_path / "iris.csv").write_text("\n".join(["width,length,species", *lines]))
-    played = ["run", "--data", "digits", "--rounds", "50", "--output", "out"]
+    played = ["run", "delaytron", "--data", "digits", "--rounds", "50", "--output", "out"]
     assert CliRunner().invoke(cli.app, played).exit_code == 0
     examples = [line.split()[2:] for line in bounds.EXAMPLES.splitlines() if line.startswith("delaytron bounds")]
     assert len(examples) == 5

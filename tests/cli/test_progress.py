@@ -114,7 +114,9 @@ class TestParameters:
     def test_a_parameter_that_no_learner_takes_is_refused(self, flags):
         result = delaytron("run", "exp3", *SMALL, *flags)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr == "delaytron: a parameter of exp3 must be one of eta; got 'gamma'\n"
+        named = "banditron, delaytron, adaptive_delaytron, hinge_delaytron, ..."
+        expected = f"gamma is no parameter of exp3 (eta); name a learner that takes it: {named}"
+        assert result.stderr == f"delaytron: {expected}\n"
 
     def test_where_some_take_it_the_others_are_named(self):
         result = delaytron("run", "exp3", "delaytron", "perceptron", *SMALL, "--gamma", "0.1", "--set", "eta=1")
@@ -136,7 +138,7 @@ ABSURD = [
     (["run", "--runs", HUGE], f"runs must be at most 1000000, got {HUGE}"),
     (["run", "--workers", HUGE], f"workers must be at most 1024, got {HUGE}"),
     (["run", "--delay", "1e400"], "D must be an integer"),
-    (["run", "--gamma", "1e400"], "gamma must be a finite number, got inf"),
+    (["run", "delaytron", "--gamma", "1e400"], "gamma must be a finite number, got inf"),
     (["compare", "synsep", "--rounds", HUGE], f"rounds must be at most 4294967294, got {HUGE}"),
     (["compare", "synsep", "--tuning-runs", HUGE], f"tuning_runs must be at most 1000000, got {HUGE}"),
     (["bounds", "--rounds", HUGE], f"rounds must be at most 4294967294, got {HUGE}"),

@@ -14,9 +14,8 @@ from delaytron.experiments.report.series import equal_series, with_dashes
 from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store
-from delaytron.formats import MAJORITY
 from delaytron.plotting import COLOURS
-from delaytron.simulation.results import mean_of
+from delaytron.simulation.results import MAJORITY, mean_of
 
 TOML = """
 name = "small"

@@ -23,9 +23,8 @@ from delaytron.experiments.report.model import (
     shown,
     with_runs,
 )
-from delaytron.formats import MAJORITY
 from delaytron.plotting import COLOURS
-from delaytron.simulation.results import Mean
+from delaytron.simulation.results import MAJORITY, Mean
 
 pytestmark = pytest.mark.xdist_group("report")  # one browser for all
 

@@ -16,8 +16,7 @@ from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import Store, Timing
 from delaytron.experiments.theory import theory_specs
-from delaytron.formats import MAJORITY
-from delaytron.simulation.results import mean_of
+from delaytron.simulation.results import MAJORITY, mean_of
 
 TOML = """
 name = "a <small> one"

@@ -33,10 +33,12 @@ def test_the_table_has_a_row_per_run_and_checkpoint():
     assert table.num_rows == 8 * RESULT.rounds.size
     assert table.column_names == [
         "learner", "dataset", "form", "delay", "gamma", "run", "round", "error_rate", "greedy_error_rate",
+        "majority_error",
     ]  # fmt: skip
     last = table.filter(table["round"].to_numpy() == 200)
     np.testing.assert_array_equal(last["error_rate"].to_numpy(), RESULT.final_error)
     np.testing.assert_array_equal(last["greedy_error_rate"].to_numpy(), RESULT.greedy_error)
+    assert table["majority_error"].unique().to_pylist() == [1 - np.bincount(DATA[1]).max() / 200]
 
 
 def test_the_interval_is_students():

@@ -36,7 +36,7 @@ delaytron bounds --results out
 
 DataName = Annotated[str | None, typer.Option(metavar="NAME_OR_FILE", help=options.DATA_HELP, show_default="theory")]
 Results = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="The --output of `delaytron run`: measure that again.")
+    Path | None, typer.Option(metavar="DIR", help="The --output of `delaytron run delaytron`: measure that again.")
 ]
 Rounds = Annotated[int | None, typer.Option(help="T.", show_default="100000")]
 Classes = Annotated[int | None, typer.Option(help="K, where there is no data.", show_default="10")]
@@ -218,7 +218,7 @@ def _recorded(folder: Path, delay: str | None) -> list[_Line]:
     """Return the best line of delaytron for every delay, or for the one that is asked for."""
     path = folder / "results.json"
     if not path.is_file():
-        raise InvalidInput(f"there is no {str(path)!r}; --results wants the --output of `delaytron run`")
+        raise InvalidInput(f"there is no {str(path)!r}; --results wants the --output of `delaytron run delaytron`")
     try:
         rows = [row for row in json_files.loads(path.read_bytes()) if row["learner"] == "delaytron" and row["best"]]
         lines = [_Line(**{name: row[name] for name in _Line._fields}) for row in rows]

@@ -18,7 +18,8 @@ from delaytron.cli.documents import OutcomeRow
 from delaytron.cli.outputs import busy, show, telling_bar
 from delaytron.cli.tables import majority_cell, new_table
 from delaytron.files.atomic import replace_file
-from delaytron.formats import MAJORITY, assignments, with_margin
+from delaytron.formats import assignments, with_margin
+from delaytron.simulation.results import MAJORITY
 
 if TYPE_CHECKING:
     from delaytron.experiments.report.model import Report

@@ -15,11 +15,11 @@ from delaytron.cli import options
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write_figure
 from delaytron.cli.tables import MAJORITY_LINES, new_table
 from delaytron.errors import InvalidInput
-from delaytron.formats import MAJORITY
 from delaytron.learners import DEFAULT_LEARNER
 from delaytron.planning import BEST, FEATURES, PAPERS, Plan, draft
 from delaytron.planning.answers import answers, summary
 from delaytron.planning.documents import plan_document
+from delaytron.simulation.results import MAJORITY
 
 EXAMPLES = """
 Examples

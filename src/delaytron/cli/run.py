@@ -36,6 +36,7 @@ delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
 
 GAMMA = 0.01  # of learners that take one, where none is given
 ROUNDS = 100_000
+MOST_NAMED = 4  # learners in an error message
 SAMPLING = ("replacement", "epochs")
 
 Data = datasets.Dataset | datasets.FileStream
@@ -231,8 +232,9 @@ def _check_taken(parameter: str, takes: Mapping[str, Sequence[str]]) -> None:
 
 
 def _who_takes(parameter: str) -> str:
-    """Name the learners of the registry that take a parameter."""
-    return ", ".join(name for name, cls in LEARNERS.items() if parameter in own_parameters(cls))
+    """Name some learners of the registry that take a parameter."""
+    names = [name for name, cls in LEARNERS.items() if parameter in own_parameters(cls)]
+    return ", ".join(names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
 
 
 def _notes(jobs: Sequence[_Job], asked: Iterable[str]) -> Iterator[str]:

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from delaytron.cli.documents import ComparisonDocument, ComparisonRow, RunRow
 from delaytron.comparison.results import Comparison, Entry
-from delaytron.formats import MAJORITY, assignments, compact, versions, with_margin
-from delaytron.simulation.results import Result
+from delaytron.formats import assignments, compact, versions, with_margin
+from delaytron.simulation.results import MAJORITY, Result
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.formats import MAJORITY
 from delaytron.plotting import LineStyle, draw_majority, name_errors, save_figure, style_of
-from delaytron.simulation.results import mean_of
+from delaytron.simulation.results import MAJORITY, mean_of
 
 if TYPE_CHECKING:
     from delaytron.comparison.results import Comparison, Entry

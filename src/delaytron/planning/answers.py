@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator
 from math import isnan
 from typing import Final, NamedTuple
 
-from delaytron.formats import MAJORITY, with_margin
+from delaytron.formats import with_margin
 from delaytron.learners.base import GAMMAS
 from delaytron.planning import PAPERS, Forecast, Plan, exploring
 from delaytron.planning.bounds import Bound
 from delaytron.planning.simulation import Reached, Simulated
-from delaytron.simulation.results import Mean, Result, mean_of
+from delaytron.simulation.results import MAJORITY, Mean, Result, mean_of
 
 EXACT: Final = "exact"
 BOUND: Final = "bound"

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.formats import MAJORITY
 from delaytron.planning.simulation import Simulated
 from delaytron.plotting import COLOURS, DASHES, MARKERS, LineStyle, draw_band, draw_majority, name_errors, save_figure
+from delaytron.simulation.results import MAJORITY
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.formats import MAJORITY
 from delaytron.plotting import COLOURS, DASHES, draw_band, draw_majority, save_figure
-from delaytron.simulation.results import Result
+from delaytron.simulation.results import MAJORITY, Result
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

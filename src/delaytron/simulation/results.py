@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from delaytron.simulation.scenarios import SimulationConfig
 
+MAJORITY = "always the most frequent class"  # beside the errors of learners: what each has to beat
+
 Setting = dict[str, Any]  # parameters of a learner, by name: whatever its constructor takes
 
 

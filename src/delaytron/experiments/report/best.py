@@ -33,14 +33,21 @@ def best_against_paper(outcomes: Sequence[Outcome], facts: Facts | None = None) 
     return Section("The best against the paper's", text, beside_majority(Table(columns, with_runs(rows)), facts or {}))
 
 
-def _choice_in_words(outcomes: Iterable[Outcome]) -> str:
+def _choice_in_words(outcomes: Sequence[Outcome]) -> str:
     """Say on which runs setting and learner are chosen; an untuned learner has none but those reported."""
-    conditions = [outcome.condition for outcome in outcomes]
-    untuned = dict.fromkeys(condition.title for condition in conditions if condition.untuned)
-    if not all(condition.tuning or condition.untuned for condition in conditions):
+    untuned = untuned_beside_tuned(outcomes)
+    if not all(o.condition.tuning or o.condition.title in untuned for o in outcomes):
         return "Setting and learner are chosen on the reported runs."
     where = "Setting and learner are chosen on other seeds than those reported."
     return f"{where} Untuned, and judged by the reported runs: {', '.join(untuned)}." if untuned else where
+
+
+def untuned_beside_tuned(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the titles of the learners with a single setting, where others were tuned."""
+    conditions = [outcome.condition for outcome in outcomes]
+    if not any(condition.tuning for condition in conditions):
+        return []
+    return list(dict.fromkeys(condition.title for condition in conditions if condition.untuned))
 
 
 def with_papers_feedback(outcomes: Iterable[Outcome]) -> list[Outcome]:

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from delaytron.experiments.report.model import Chart, Panel, Series
-from delaytron.formats import MAJORITY
 from delaytron.plotting import LineStyle, draw_band, draw_majority, name_errors, save_figure, style_of
+from delaytron.simulation.results import MAJORITY
 
 ENDINGS = (".png", ".svg")
 WIDTH = 3.1  # inches of a panel

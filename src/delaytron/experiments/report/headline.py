@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from delaytron.experiments.report.best import PAPER, best, longest_delay, lower, with_papers_feedback
+from delaytron.experiments.report.best import (
+    PAPER,
+    best,
+    longest_delay,
+    lower,
+    untuned_beside_tuned,
+    with_papers_feedback,
+)
 from delaytron.experiments.report.model import (
     FEW_RUNS,
     FEW_RUNS_NOTE,
@@ -114,7 +121,7 @@ def ranking_section(ranking: Ranking, facts: Facts) -> Section | None:
 
 
 def _untuned_in_words(late: Sequence[Outcome]) -> str:
-    titles = dict.fromkeys(outcome.condition.title for outcome in late if outcome.condition.untuned)
+    titles = untuned_beside_tuned(late)
     return f" (untuned, and judged by the reported runs: {', '.join(titles)})" if titles else ""
 
 

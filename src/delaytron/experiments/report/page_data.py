@@ -6,8 +6,8 @@ from math import isfinite
 from typing import TypedDict
 
 from delaytron.experiments.report.model import Chart, Series
-from delaytron.formats import MAJORITY
 from delaytron.plotting import COLOURS, DASHES, MARKERS
+from delaytron.simulation.results import MAJORITY
 
 X_DIGITS = 7  # significant ones: rounds are exact
 Y_DIGITS = 5  # and the file stays small

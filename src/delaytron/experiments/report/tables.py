@@ -19,7 +19,8 @@ from delaytron.experiments.runs import Condition, RunSpec
 from delaytron.experiments.selection import Outcome
 from delaytron.experiments.spec import Spec
 from delaytron.experiments.store import Store
-from delaytron.formats import MAJORITY, assignments, compact, versions
+from delaytron.formats import assignments, compact, versions
+from delaytron.simulation.results import MAJORITY
 
 RESULT_COLUMNS = ("data", "learner", "delay", "setting", "error", "greedy error", "runs")
 UNTUNED = "untuned"  # a learner that plays with its defaults: there was nothing to choose
