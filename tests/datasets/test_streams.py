@@ -91,11 +91,13 @@ def test_scenarios_that_others_share_are_left_as_they_are():
     assert np.array_equal(scenarios.rows, before)
 
 
-def test_the_most_frequent_class_of_a_stream_is_counted_or_not_known(tmp_path):
+def test_the_most_frequent_class_of_a_stream_is_counted_or_not_known(tmp_path, monkeypatch):
+    monkeypatch.setattr("delaytron.datasets.libsvm.BLOCK_BYTES", 60)
     labels = np.array([3, 5, 5, 9] * 50 + [5] * 7)
     path = tmp_path / "rows.svm"
     path.write_text("".join(f"{label} 1:1\n" for label in labels))
     stream = dt.datasets.stream(path)
+    assert len(list(stream.read())) > 10  # blocks
     assert stream.class_counts.tolist() == [50, 107, 50]
     assert stream.majority_error == dt.datasets.load(path).majority_error == 1 - 107 / 207
     assert dt.simulate("perceptron", stream, rounds=20).majority_error == 1 - 107 / 207
