@@ -155,9 +155,7 @@ class Question(TypedDict, total=False):
 
 
 def plan(*, n_jobs: int | None = None, progress: Progress | None = None, **question: Unpack[Question]) -> Plan:
-    """Find when a target is reached, what gamma and exploration cost, and all that at twice the delay.
-
-    The default learner is simulated as it is, Delaytron with the best gamma of some; bounds are those of Delaytron.
+    """Simulate the default learner, and Delaytron with the best gamma, at the delay and at twice; bound Delaytron.
 
     Parameters
     ----------
