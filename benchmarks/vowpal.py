@@ -35,11 +35,17 @@ def learn_seconds(X, y, n_classes, seed=0, epsilon=0.02):
 
 
 def _lines(X, y):
-    """Rows as VW text, zeros left out: "label | index:value ..."."""
-    X = sparse.csr_matrix(X)
-    lines = []
-    for t, label in enumerate(np.asarray(y).tolist()):
+    """Rows as VW text: "label | index:value ..."."""
+    labels = np.asarray(y).tolist()
+    return [f"{label + 1} | {text}" for label, text in zip(labels, feature_texts(X), strict=True)]
+
+
+def feature_texts(X):
+    """Rows as VW text without a label, zeros left out: "index:value ..."."""
+    X = sparse.csr_array(X)
+    texts = []
+    for t in range(X.shape[0]):
         row = slice(X.indptr[t], X.indptr[t + 1])
         pairs = zip(X.indices[row].tolist(), X.data[row].tolist(), strict=True)
-        lines.append(f"{label + 1} | " + " ".join(f"{j}:{v:.9g}" for j, v in pairs))
-    return lines
+        texts.append(" ".join(f"{j}:{v:.9g}" for j, v in pairs))
+    return texts
