@@ -146,8 +146,8 @@ def notes(plan):
         "shows the rows of run i of `dt.simulate(..., seed=0)`. Most frequent class: the error of always playing it.",
         f"Tuned on {plan.tuning_runs} orders of other seeds (synsep and synnonsep: other rows too), "
         f"{plan.grid_rounds:,} rounds: {len(form_settings())} settings to compare scalings and updates, then "
-        f"{each_form} of explorer and learning rate for each of the best {BEST_FORMS} of these and the default. Then the best "
-        f"{finals}; the last two of these choose for the shorter and for the longer runs reported.",
+        f"{each_form} of explorer and learning rate for each of the best {BEST_FORMS} of these and the default. Then "
+        f"the best {finals}; the last two of these choose for the shorter and for the longer runs reported.",
         "Scaling is tuned with the rest, and by the moments of the whole data set, rows to come included: an advantage "
         "that no learner playing online has. standard: columns of mean 0 and deviation 1; unit: rows of norm 1.",
         "VW untouched: raw rows, `--cbify K` with its defaults. us a round: CPU time of `learn` and of reading the "

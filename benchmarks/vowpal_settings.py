@@ -26,13 +26,14 @@ EXPLORERS = (
     "--squarecb --gamma_scale 10",
     "--squarecb --gamma_scale 100",
     "--squarecb --gamma_scale 1000",
+    "--squarecb --gamma_scale 10000",
     "--regcbopt --mellowness 0.001",
     "--softmax --lambda 30",
     "--synthcover",
 )
-RATES = (0.05, 0.5, 2.0, 10.0)
+RATES = (0.05, 0.5, 2.0, 10.0, 40.0)  # so wide that the best one is seldom at an end
 FORM_EXPLORERS = ("--epsilon 0.02", "--squarecb --gamma_scale 1000")  # with these and
-FORM_RATES = (0.5, 2.0)  # these the forms are compared
+FORM_RATES = (0.5, 2.0, 10.0)  # these the forms are compared
 BEST_FORMS = 3  # so many are tried with all explorers and rates, beside raw rows with the default update
 
 
@@ -102,7 +103,7 @@ def form_settings() -> list[Setting]:
     Examples
     --------
     >>> len(form_settings())
-    64
+    96
     """
     forms = [Form(*parts) for parts in product(SCALINGS, UPDATES)]
     return [Setting(*parts) for parts in product(forms, FORM_EXPLORERS, FORM_RATES)]
@@ -114,7 +115,7 @@ def grid_settings(forms: Iterable[Form]) -> list[Setting]:
     Examples
     --------
     >>> len(grid_settings([AS_IT_COMES]))
-    48
+    65
     """
     return [Setting(*parts) for parts in product(forms, EXPLORERS, RATES)]
 
