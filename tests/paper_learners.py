@@ -10,9 +10,11 @@ from math import comb, exp, floor, inf, log, sqrt
 import numpy as np
 
 from paper import Run, distribution, receive, record, sample
+from paper_logit import bandit_logit
 from paper_second_order import best_other, confidit, newtron, soba
 
 __all__ = [
+    "bandit_logit",
     "confidit",
     "dilute",
     "exact_pa",

@@ -56,6 +56,13 @@ def examples(*command):
 
 
 class TestRun:
+    def test_standardize_is_for_all_learners_of_the_run(self):
+        rows = rows_of("delaytron", "ova_logistic", "--delay", "50", "--gamma", "0.1", "--standardize")
+        for row, learner in zip(rows, ("delaytron", "ova_logistic"), strict=True):
+            assert row["parameters"] == {"gamma": 0.1, "standardize": True}
+            expected = play(learner, 50, gamma=0.1, standardize=True)
+            assert row["final_errors"] == expected.final_error.tolist()
+
     def test_json_holds_exactly_the_numbers_of_the_library(self):
         (row,) = rows_of("delaytron", "--delay", "50", "--gamma", "0.1", "--seed", "3")
         expected = play("delaytron", 50, gamma=0.1, seed=3)
@@ -191,11 +198,11 @@ class TestCompare:
         assert [row["parameters"].get("gamma") for row in document["results"]] == [
             entry.setting.get("gamma") for entry in expected.entries
         ]
-        assert [row["settings_tried"] for row in document["results"]] == [3, 3, 3, 3, 1, 1]
+        assert [row["settings_tried"] for row in document["results"]] == [3, 3, 3, 3, 2, 2]
         assert (document["dataset"], document["rounds"], document["runs"]) == ("synsep", 800, 2)
         assert (document["tuning_runs"], document["budget"], document["left_out"]) == (1, 3, [])
         assert (document["seed"], document["tuning_seed"]) == (2, 1_000_005)
-        assert document["results"][0]["tuned"] == ["gamma"]
+        assert document["results"][0]["tuned"] == ["gamma", "standardize"]
 
     @pytest.mark.parametrize("columns", [80, 120])
     def test_the_table_has_a_line_per_learner_the_best_first(self, columns):

@@ -1,13 +1,15 @@
 """A comparison: fair to every learner, tuned on other seeds than those reported, the same whoever else takes part."""
 
+import re
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import delaytron as dt
-from delaytron.comparison.compare import compare, prepare
+from delaytron.comparison.compare import MOST_WRITTEN_OUT, compare, prepare, tuned
 from delaytron.comparison.plots import spread
 from delaytron.comparison.tuning import TUNING_SEED_OFFSET, Terms, load_for_tuning
 from delaytron.learners.options import own_parameters
@@ -23,6 +25,12 @@ COMPARED = compare(DATA, NAMES, **SMALL)
 def settings_of(learner, data=DATA, **terms):
     prepared = prepare(data, [learner], [1], Terms(**terms), None, {})
     return next(iter(prepared.candidates.values()))
+
+
+def made_of(cls, setting):
+    """What tells two learners apart."""
+    learner = cls(9, 400, seed=0, **setting)
+    return id(learner.rule), learner.params
 
 
 class Picky(dt.Delaytron):
@@ -92,17 +100,38 @@ class TestTuning:
     def test_every_learner_has_the_same_budget(self):
         for name in dt.LEARNERS:
             cls = dt.LEARNERS[name]
-            settings = [dict(zip(cls.grid, values, strict=True)) for values in product(*cls.grid.values())]
-            n_settings = len({cls(9, 400, seed=0, **setting).params for setting in settings})
+            names = tuned(cls, DATA)
+            settings = [dict(zip(names, values, strict=True)) for values in product(*names.values())]
+            n_settings = len({made_of(cls, setting) for setting in settings})
             for budget in (1, 4, 1000):
                 tried = settings_of(name, budget=budget)
                 assert len(tried) == min(budget, n_settings)
                 assert all(tried.count(setting) == 1 for setting in tried)
-                assert all(set(setting) == set(dt.LEARNERS[name].grid) for setting in tried)
+                assert all(set(setting) == set(names) for setting in tried)
 
     @pytest.mark.parametrize("name", dt.LEARNERS)
     def test_every_grid_names_parameters_of_its_learner(self, name):
         assert set(dt.LEARNERS[name].grid) <= set(own_parameters(dt.LEARNERS[name]))
+
+    @pytest.mark.parametrize("name", ["perceptron", "gap", "ova_logistic"])
+    def test_rows_are_tried_as_they_are_and_standardised(self, name):
+        tried = settings_of(name, budget=16)
+        assert {setting["standardize"] for setting in tried} == {False, True}
+        assert len(settings_of(name, budget=1000)) % 2 == 0
+
+    def test_standardised_rows_are_not_tried_where_they_change_nothing_or_take_too_long(self):
+        wide = (csr_array(np.eye(4, MOST_WRITTEN_OUT + 1)), [0, 1, 2, 3])
+        for name, data in (("exp3", DATA), ("gap", wide)):
+            assert not any("standardize" in setting for setting in settings_of(name, data))
+        assert any("standardize" in setting for setting in settings_of("gap", (wide[0].toarray(), wide[1])))
+
+    def test_standardised_rows_win_where_features_have_different_sizes(self):
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 3, 2000)
+        X = (np.eye(3)[y] + 0.2 * rng.normal(size=(2000, 3))) * [1e-3, 1.0, 1e3] + [0.0, 50.0, 0.0]
+        (entry,) = compare((X, y), ["ova_logistic"], delays=[1], rounds=2000, runs=2, budget=8).entries
+        assert entry.setting["standardize"] is True
+        assert entry.result.parameters[0]["standardize"] is True
 
     def test_the_draw_of_settings_follows_the_seed(self):
         draws = [settings_of("gap", budget=5, seed=seed) for seed in (0, 0, 1)]
@@ -123,19 +152,20 @@ def test_progress_counts_every_round():
     seen = []
     prepared = prepare(DATA, NAMES, [1, 60], Terms(700, 3, 2, 3), OTHER, {})
     prepared.play(progress=seen.append)
-    assert sum(seen) == prepared.n_rounds == 700 * 2 * (2 * (3 + 3 + 0) + 3 * 3)
+    assert sum(seen) == prepared.n_rounds == 700 * 2 * (2 * (3 + 3 + 2) + 3 * 3)
 
 
 def test_seconds_of_runs_and_of_tuning_are_told_apart():
-    by_name = COMPARED.learners
-    assert all(entry.seconds > 0 for entry in COMPARED.entries)
-    assert all(entry.tuning_seconds == 0 for entry in by_name["perceptron"])
-    assert all(entry.tuning_seconds > 0 for entry in by_name["pab"])
+    (untuned,) = compare(DATA, ["perceptron"], **SMALL | {"delays": [1], "budget": 1}).entries
+    assert all(entry.seconds > 0 for entry in (*COMPARED.entries, untuned))
+    assert all(entry.tuning_seconds > 0 for entry in COMPARED.entries)
+    assert untuned.tuning_seconds == 0
 
 
 class TestWhoCannotPlay:
     def test_impossible_settings_are_left_out(self):
-        assert settings_of(Picky) == [{"gamma": 0.1}, {"gamma": 0.2}, {"gamma": 0.3}]
+        possible = [{"gamma": gamma, "standardize": choice} for gamma in (0.1, 0.2, 0.3) for choice in (False, True)]
+        assert settings_of(Picky) == possible
         assert len(settings_of(Picky, budget=2)) == 2
 
     def test_a_learner_without_any_is_listed_with_the_reason(self):
@@ -161,7 +191,7 @@ def test_feedback_reaches_every_run():
     (entry,) = compare(DATA, ["delaytron"], **SMALL | {"delays": 60}, **feedback_model).entries
     expected = dt.simulate("delaytron", DATA, delay=60, rounds=700, runs=3, **entry.setting, **feedback_model)
     assert same_bits(entry.result.mistakes, expected.mistakes)
-    assert set(entry.setting) == {"gamma"}
+    assert set(entry.setting) == {"gamma", "standardize"}
 
 
 def test_remarks_tell_whose_errors_mean_something_else():
@@ -191,9 +221,9 @@ def test_the_table_has_a_row_per_learner_and_delay():
     table = COMPARED.to_table()
     assert table.num_rows == 6
     assert table["error"].to_pylist() == [entry.result.final_error.mean() for entry in COMPARED.entries]
-    assert table["setting"].to_pylist()[4:] == ["", ""]
+    assert all(re.fullmatch("standardize=(True|False)", text) for text in table["setting"].to_pylist()[4:])
     assert all(text.startswith("gamma=") for text in table["setting"].to_pylist()[:4])
-    assert set(table["settings_tried"].to_pylist()) == {1, 3}
+    assert set(table["settings_tried"].to_pylist()) == {2, 3}
     assert compare(DATA, ["perceptron"], **SMALL | {"runs": 1}).to_table()["error_margin"].null_count == 2
 
 
@@ -249,5 +279,5 @@ def test_no_budget_is_spent_on_the_same_learner_twice():
     terms = Terms(rounds=100, runs=1, tuning_runs=1, budget=99)
     prepared = prepare(DATA, ["ova_logistic", "passive_aggressive"], [1], terms, None, {})
     for cls, settings in prepared.candidates.items():
-        made = [cls(9, 400, seed=0, **setting).params for setting in settings]
+        made = [made_of(cls, setting) for setting in settings]
         assert len(set(made)) == len(made)

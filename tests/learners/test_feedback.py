@@ -25,7 +25,7 @@ from streams import (
 )
 
 BANDITS = [name for name, cls in dt.LEARNERS.items() if cls.feedback_type == "correct"]
-EXACT = [name for name in BANDITS if name not in ("pab", "exact_pa", "ova_logistic")]
+EXACT = [name for name in BANDITS if name not in ("bandit_logit", "pab", "exact_pa", "ova_logistic")]
 AVERAGED = [name for name, cls in dt.LEARNERS.items() if cls.averages]
 ROWS = np.random.default_rng(5).normal(size=(40, 6))
 

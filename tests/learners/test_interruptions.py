@@ -26,6 +26,7 @@ LEARNERS = {
     "dropping": lambda: dt.HingeDelaytron(3, 3, gamma=0.3, seed=1, expire_after=2),
     "pool": lambda: dt.Bold(dt.Delaytron(3, 3, gamma=0.3, seed=1), expire_after=4, on_expiry="wrong"),
     "label": lambda: dt.Perceptron(3, 3, seed=1),
+    "standardizing": lambda: dt.OvaLogistic(3, 3, gamma=0.3, seed=1, standardize=True),
 }
 
 

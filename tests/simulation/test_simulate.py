@@ -95,8 +95,11 @@ BAD = [
     ),
     ({"gamma": 0}, r"gamma must be in \(0, 1\], got 0"),
     ({"gamma": [0.1, 1.3]}, r"gamma must be in \(0, 1\], got 1.3"),
-    ({"beta": 1}, "delaytron takes gamma, eta, noise, expire_after, on_expiry; got beta"),
-    ({"learner": "perceptron", "gamma": 0.1}, "perceptron takes noise, expire_after, on_expiry; got gamma"),
+    ({"beta": 1}, "delaytron takes gamma, eta, noise, expire_after, on_expiry, standardize; got beta"),
+    (
+        {"learner": "perceptron", "gamma": 0.1},
+        "perceptron takes noise, expire_after, on_expiry, standardize; got gamma",
+    ),
     ({"delay": 0}, "D must be an integer of at least 1, got 0"),
     ({"delay": object()}, "delay"),
     ({"runs": 0}, "runs must be an integer of at least 1, got 0"),

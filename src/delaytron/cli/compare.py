@@ -68,10 +68,11 @@ def compare(
 
     At every delay every learner tries the same number of settings (all that
     it has, if fewer) in the same number of runs, on other seeds than those
-    reported. For this a synthetic data set is drawn again with another seed;
-    other data sets have only one set of rows. The setting with the lowest
-    mean error then plays the reported runs. With --output, what is there is
-    written after every learner.
+    reported. Whether rows are standardised online is one of the things tried,
+    but for sparse rows of more than 1000 features. For the tuning a synthetic
+    data set is drawn again with another seed; other data sets have only one
+    set of rows. The setting with the lowest mean error then plays the
+    reported runs. With --output, what is there is written after every learner.
     """
     terms = Terms(rounds, runs, tuning_runs, budget, seed)
     feedback = read_feedback(options.read_noise(noise), expire_after, on_expiry)

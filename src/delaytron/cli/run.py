@@ -28,6 +28,7 @@ delaytron run banditron delaytron adaptive_delaytron --delay 1,100,1000
 delaytron run delaytron --gamma 0.005,0.01,0.02 --runs 20 --plot curves.png
 delaytron run --data digits --delay lognormal:100,1.5+missing:0.2 --json
 delaytron run --data iris.csv --label species --scale standard --bias
+delaytron run ova_logistic --data digits --standardize
 delaytron run --data clicks.svm.gz --stream --delay 5000
 delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
 """
@@ -55,6 +56,9 @@ Sampling = Annotated[str, typer.Option(help="How rows are drawn when rounds exce
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; A,B tries both. Repeatable.")
 ]
+Standardize = Annotated[
+    bool, typer.Option("--standardize", help="Standardise every row by those before it, with a constant appended.")
+]
 ExpireAfter = Annotated[list[int], typer.Option(metavar="ROUNDS", help="Stop waiting for an answer then. Repeatable.")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the error curves: .png, .pdf or .svg.")]
 Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the errors of every run at every checkpoint.")]
@@ -81,6 +85,7 @@ def run(
     sampling: Sampling = "replacement",
     workers: options.Workers = None,
     settings: Settings = [],  # noqa: B006
+    standardize: Standardize = False,
     noise: options.Noise = None,
     expire_after: ExpireAfter = [],  # noqa: B006
     on_expiry: options.OnExpiry = "drop",
@@ -91,8 +96,10 @@ def run(
 ) -> None:
     """Play learners on a data set with late feedback and compare their errors."""
     asked = options.read_assignments([*(f"gamma={text}" for text in gamma), *settings])
-    feedback = _feedback(noise, expire_after, on_expiry)
-    jobs = _plan(learners, options.split_delays(delay), asked, feedback)
+    common = _feedback(noise, expire_after, on_expiry)
+    if standardize:
+        common["standardize"] = [True]
+    jobs = _plan(learners, options.split_delays(delay), asked, common)
     terms = _Terms(rounds, runs, seed, sampling)
     files = targets(plot, csv, output, "results", "curves")
     n_jobs = options.check_workers(workers)
@@ -189,14 +196,14 @@ def _feedback(noise: str | None, expire_after: list[int], on_expiry: str) -> Gri
     return asked
 
 
-def _plan(names: Sequence[str], delay_texts: Sequence[str], asked: Grid, feedback: Grid) -> list[_Job]:
+def _plan(names: Sequence[str], delay_texts: Sequence[str], asked: Grid, common: Grid) -> list[_Job]:
     """Return what is to be played; raise if a parameter was given that no learner takes."""
     takes = {name: list(own_parameters(learner_class(name))) for name in names}
     for parameter in asked:
         _check_taken(parameter, takes)
     parameters: Grid = {"gamma": [GAMMA], **asked}
     return [
-        _Job(name, delay, {p: values for p, values in parameters.items() if p in own} | feedback)
+        _Job(name, delay, {p: values for p, values in parameters.items() if p in own} | common)
         for name, own in takes.items()
         for delay in delay_texts
     ]

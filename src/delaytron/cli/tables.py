@@ -170,7 +170,8 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def _comparison_cells(entries: Sequence[Entry]) -> list[str]:
     rows = [entry.row() for entry in entries]
-    setting = {name: _shortest(value) for name, value in entries[-1].setting.items()}
+    chosen = entries[-1].setting.items()
+    setting = {name: _shortest(value) for name, value in chosen if name != "standardize" or value}
     seconds = f"{sum(row['seconds'] for row in rows):.1f}"
     tuning_seconds = f"{sum(row['tuning_seconds'] for row in rows):.1f}"
     errors = [with_margin(row["error"], row["error_margin"]) for row in rows]

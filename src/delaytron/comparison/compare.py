@@ -1,6 +1,6 @@
 """All learners on the same data, each with parameters that were tuned on other seeds than those reported."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from time import perf_counter
@@ -23,6 +23,7 @@ from delaytron.simulation.results import Setting
 from delaytron.simulation.scenarios import mean_wait
 from delaytron.simulation.simulate import learner_class, simulate_settings
 
+MOST_WRITTEN_OUT = 1000  # features of sparse rows: with more, standardised rows, which have no zeros, take too long
 Learners = Iterable[str | type[Learner]] | None
 T = TypeVar("T")
 
@@ -46,10 +47,11 @@ def compare(
 ) -> Comparison:
     """Compare learners at several delays, each with its parameters tuned at the same expense.
 
-    For every learner and delay, `budget` settings of the learner's `grid` (drawn without replacement; all, if there
-    are fewer) play `tuning_runs` runs of `rounds` rounds with the seed `seed` + 1000003, so with other rows, delays
-    and draws than the reported runs. The setting with the lowest mean error of the played labels then plays `runs`
-    runs with `seed`: these are reported. What a learner gets does not depend on the others.
+    For every learner and delay, `budget` settings of the learner's `grid`, rows as they are and with `standardize`,
+    are drawn without replacement (all, if there are fewer). They play `tuning_runs` runs of `rounds` rounds with the
+    seed `seed` + 1000003, so with other rows, delays and draws than the reported runs. The setting with the lowest mean
+    error of the played labels then plays `runs` runs with `seed`: these are reported. What a learner gets does not
+    depend on the others. Standardised rows are not tried on sparse rows of more than 1000 features.
 
     Parameters
     ----------
@@ -165,7 +167,7 @@ class PreparedComparison:
         return Entry(
             learner=cls.name,
             delay=label,
-            setting={name: setting[name] for name in cls.grid},
+            setting={name: setting[name] for name in tuned(cls, self.data)},
             tried=len(self.candidates[cls]),
             result=result,
             seconds=perf_counter() - middle,
@@ -204,11 +206,28 @@ def _label(delay: Any) -> str:
 
 def _candidates(cls: type[Learner], data: Dataset, terms: Terms, feedback: Setting) -> tuple[list[Setting], str]:
     """Return the settings that a learner tries; where it can play with none, say why."""
-    grid = [dict(zip(cls.grid, values, strict=True)) | feedback for values in product(*cls.grid.values())]
+    values = tuned(cls, data)
+    grid = [dict(zip(values, chosen, strict=True)) | feedback for chosen in product(*values.values())]
     order = stream(terms.seed, "tuning").permutation(len(grid)).tolist()
     problems: dict[int, str] = {}
     chosen = sorted(islice(_distinct(cls, data, grid, order, problems), min(terms.budget, len(grid))))
     return [grid[place] for place in chosen], "" if chosen else problems[min(problems)]
+
+
+def tuned(cls: type[Learner], data: Dataset) -> dict[str, Sequence[Any]]:
+    """Return the values that a comparison tries: the learner's own, and rows as they are or standardised online.
+
+    Standardised rows are not tried where they change nothing, nor on sparse rows of more than 1000 features.
+
+    Examples
+    --------
+    >>> data = as_dataset(([[1.0], [2.0]], [0, 1]))
+    >>> list(tuned(LEARNERS["gap"], data)), list(tuned(LEARNERS["exp3"], data))
+    (['gamma', 'eta', 'standardize'], ['eta'])
+    """
+    affordable = not data.sparse or data.n_features <= MOST_WRITTEN_OUT
+    both = {"standardize": (False, True)} if affordable and cls.rule.standardizable else {}
+    return {**cls.grid, **both}
 
 
 def _distinct(

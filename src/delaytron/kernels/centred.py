@@ -21,8 +21,8 @@ The fields of a state that these functions use, besides those of `kernels.standa
 `bias`      the weights of the constant
 `shift`     what is said above, as `base`; for dense rows the first is of no use, the second is `bias`; both are padded,
             and `base` is far below all scores there
-`features`  also `D`: 1 / sqrt(FIRST + C / K), as of the last refresh; `SUM`: the squared gradients so far, C; for sparse
-            rows `ZERO`, the standardised row of zeros
+`features`  also `D`: 1 / sqrt(FIRST + C / K), as of the last refresh; `SUM`: the squared gradients so far, C; for
+            sparse rows `ZERO`, the standardised row of zeros
 `cells`     |zero|^2, <D zero, zero>, what C lacks along zero^2, C and D of the constant
 `z`, `u`    room for a row's delta, and for D delta
 ==========  ===================================================================================
@@ -142,7 +142,7 @@ def add_step(state: Any, indices: Any, values: Array, along: float, change: Arra
 
 @kernel
 def fold_shift(state: Any, feature: Array, w: Array) -> None:
-    """Put the dense part of the steps since the last refresh into the weights and the sum of a feature of sparse rows."""
+    """Put the dense part of the steps since the last refresh into the weights and the sum of a feature."""
     zero = feature[ZERO]
     if zero != 0.0:
         feature[SUM] += state.cells[LACKING] * zero * zero

@@ -6,8 +6,6 @@ compiled twin in `lanes_llvm.py` or `tiles_llvm.py` is the same expression as ve
 subtracted, multiplied and divided, with other lanes or with one number, as NumPy's arrays can.
 """
 
-from typing import Any
-
 import numpy as np
 
 from delaytron.compiler.kernel import machine
@@ -42,9 +40,9 @@ def store(lanes: Array, out: Array, start: int) -> None:
 
 
 @in_registers
-def where_below(lanes: Array, limit: Any, then: Any, otherwise: Any) -> Array:
+def where_below(lanes: Array, limit: Array | float, then: Array | float, otherwise: Array | float) -> Array:
     """Lane i is `then` where it is below the limit, else `otherwise`; each of the three is lanes or one number."""
-    return np.where(lanes < limit, then, otherwise)
+    return np.asarray(np.where(lanes < limit, then, otherwise))
 
 
 @in_registers
@@ -122,6 +120,6 @@ def columns(table: Array, first: int, indices: Rounds, i: int, width: int) -> tu
 
 @in_tiles
 def add_to_columns(table: Array, first: int, indices: Rounds, i: int, a: Array, b: Array, c: Array, d: Array) -> None:
-    """Row indices[i + r] of a table gains lane r of a, b, c and d in its four columns from `first` on, row after row."""
+    """Row indices[i + r] of a table gains lane r of a, b, c and d in its four columns from `first` on."""
     for r in range(a.size):
         table[indices[i + r], first : first + 4] += (a[r], b[r], c[r], d[r])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from delaytron.compiler.kernel import kernel
-from delaytron.records import Array, Ints, Rounds, Row, Size
+from delaytron.records import Array, Ints, Rounds, Size
 
 FIELDS = ("kept", "kept_size", "kept_indices", "kept_values", "kept_label", "kept_reward")
 CAPACITY = 1000  # answers
@@ -51,12 +51,3 @@ def place_of(kept: int, i: int, times: int) -> int:
     """Return where the i-th of `times` answers stands that are learned again; their ages are evenly spaced."""
     filled = min(kept, CAPACITY)
     return (kept - 1 - i * filled // times) % CAPACITY
-
-
-@kernel
-def kept_row(state: Any, place: int, indices: Any) -> Row:
-    """Return a row that was kept; `indices` only tells of which kind it is."""
-    size = state.kept_size[place]
-    if indices is None:
-        return Row(None, state.kept_values[place])
-    return Row(state.kept_indices[place, :size], state.kept_values[place, :size])

@@ -64,7 +64,20 @@ def is_due(state: Any) -> bool:
 
 
 @kernel
-def refresh_statistics(feature: Array, squares: Array, j: int, rows: float, new: float) -> None:
+def refresh_statistics(state: Any, table: Any, sparse: bool) -> None:
+    """Standardise by all rows seen so far from now on; `table` has a row for each feature, whatever the rows are."""
+    rows = float(state.seen[ROWS])
+    new = float(state.seen[ROWS] - state.seen[LAST])
+    for j in range(state.squares.size):
+        feature = table[j]
+        if sparse:
+            count_zeros(feature, new - feature[COUNT])
+        refresh_feature(feature, state.squares, j, rows, new)
+    set_next_refresh(state)
+
+
+@kernel
+def refresh_feature(feature: Array, squares: Array, j: int, rows: float, new: float) -> None:
     """Standardise feature j by all rows seen so far from now on, `new` of them since the last refresh."""
     merge(feature, squares, j, rows, new)
     variance = squares[j] / rows

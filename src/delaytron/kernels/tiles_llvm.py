@@ -87,9 +87,7 @@ def columns(_typing: Any, table: Any, first: Any, indices: Any, i: Any, width: A
 
 
 @intrinsic
-def add_to_columns(
-    _typing: Any, table: Any, first: Any, indices: Any, i: Any, a: Any, b: Any, c: Any, d: Any
-) -> Typed:
+def add_to_columns(_typing: Any, table: Any, first: Any, indices: Any, i: Any, a: Any, b: Any, c: Any, d: Any) -> Typed:
     """See `lanes.add_to_columns`."""
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -132,7 +130,7 @@ def turn_square(builder: Any, rows: Any) -> list[Any]:
     a, b, c, d = rows
     even = [mix(builder, x, y, [0, 4, 2, 6]) for x, y in ((a, b), (c, d))]
     odd = [mix(builder, x, y, [1, 5, 3, 7]) for x, y in ((a, b), (c, d))]
-    return [mix(builder, *pair, half) for half in ([0, 1, 4, 5], [2, 3, 6, 7]) for pair in (even, odd)]
+    return [mix(builder, x, y, half) for half in ([0, 1, 4, 5], [2, 3, 6, 7]) for x, y in (even, odd)]
 
 
 def mix(builder: Any, x: Any, y: Any, entries: list[int]) -> Any:

@@ -11,7 +11,7 @@ from delaytron.errors import InvalidInput
 from delaytron.kernels.centred import add_step, count_gradient, first_of, score_row, squared_length
 from delaytron.kernels.inverse_gaps import count_label, weigh_gaps
 from delaytron.kernels.linear import row_of
-from delaytron.kernels.memory import keep, kept_row, place_of
+from delaytron.kernels.memory import keep, place_of
 from delaytron.kernels.softmax import bandit_gradient, softmax
 from delaytron.kernels.standard import ZERO, D, is_due
 from delaytron.kernels.standard_rows import observe, standardize_row
@@ -25,7 +25,7 @@ from delaytron.records import Array, Play, Row, Stream
 
 DAMPING = 0.3
 
-learn_again: Any = slot()  # (state, params, past, reward): learn from answers that were kept, and keep this one
+learn_again: Any = slot()  # (state, times, indices, values, label, reward): learn from those kept, and keep this one
 
 
 class Params(NamedTuple):
@@ -67,22 +67,22 @@ def step(state: Any, params: Any, past: Play, answer: Any) -> None:
     reward = 1.0 * answer
     state.answers[SO_FAR] += 1.0
     count_label(state, past.label, 0.0, reward)
-    learn(state, past.x, past.label, reward)
-    learn_again(state, params, past, reward)
+    learn(state, past.x.indices, past.x.values, past.label, reward)
+    learn_again(state, params.replay, past.x.indices, past.x.values, past.label, reward)
 
 
 @kernel
-def learn(state: Any, x: Row, label: int, reward: float) -> None:
+def learn(state: Any, indices: Any, values: Array, label: int, reward: float) -> None:
     """Take one damped AdaGrad step on the likelihood of the answer, at the present weights and statistics."""
-    more, along = standardize_row(state, x.indices, x.values)
+    more, along = standardize_row(state, indices, values)
     length = squared_length(state, more)
-    top = score_row(state, x.indices, x.values, length, along, state.scores)
+    top = score_row(state, indices, values, length, along, state.scores)
     softmax(state.scores, top, state.p)
     power = bandit_gradient(state.p, label, reward, state.g)
     if power > 0.0:
-        spread = count_gradient(state, x.indices, x.values, power / length) / length
+        spread = count_gradient(state, indices, values, power / length) / length
         damp_steps(state, spread, 1.0 / sqrt(length))
-        add_step(state, x.indices, x.values, along, state.g)
+        add_step(state, indices, values, along, state.g)
 
 
 @kernel
@@ -96,18 +96,22 @@ def damp_steps(state: Any, spread: float, scale: float) -> None:
 
 
 @kernel
-def learn_once(state: Any, params: Any, past: Play, reward: float) -> None:
+def learn_once(state: Any, times: int, indices: Any, values: Array, label: int, reward: float) -> None:
     """Keep nothing."""
 
 
 @kernel
-def learn_kept(state: Any, params: Any, past: Play, reward: float) -> None:
-    """Learn again from `replay` of the answers kept, then keep this one."""
-    for i in range(params.replay):
-        if state.kept[0] > 0:
-            place = place_of(state.kept[0], i, params.replay)
-            learn(state, kept_row(state, place, past.x.indices), state.kept_label[place], state.kept_reward[place])
-    keep(state, past.x.indices, past.x.values, past.label, reward)
+def learn_kept(state: Any, times: int, indices: Any, values: Array, label: int, reward: float) -> None:
+    """Learn again from some of the answers kept, then keep this one."""
+    for i in range(times if state.kept[0] > 0 else 0):
+        place = place_of(state.kept[0], i, times)
+        size = state.kept_size[place]
+        row = state.kept_values[place, :size]
+        if indices is None:
+            learn(state, indices, row, state.kept_label[place], state.kept_reward[place])
+        else:
+            learn(state, state.kept_indices[place, :size], row, state.kept_label[place], state.kept_reward[place])
+    keep(state, indices, values, label, reward)
 
 
 @kernel
@@ -166,7 +170,9 @@ class BanditLogit(Learner):
     averages = False
     takes_rewards = True
     grid = {}
-    rule = Rule(name, Params, policy, fill(step, learn_again=learn_once), State, init, tick, note=note)
+    rule = Rule(
+        name, Params, policy, fill(step, learn_again=learn_once), State, init, tick, note=note, standardizable=False
+    )
 
     def __init__(
         self,
@@ -218,6 +224,7 @@ REMEMBERING = Rule(
     init_remembering,
     tick,
     note=note,
+    standardizable=False,
 )
 
 

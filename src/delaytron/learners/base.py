@@ -17,7 +17,7 @@ from delaytron.learners.ledger import Ledger
 from delaytron.learners.options import COMMON, WORDS, Common, own_parameters, read_answer, read_common
 from delaytron.learners.rows import as_kind_of_row, as_row
 from delaytron.learners.rule import Rule, stack
-from delaytron.learners.scoring import score_rows
+from delaytron.learners.standardize import score_seen_rows, standardizing
 from delaytron.matrices import check_matrix
 from delaytron.records import Array, Bools, Decision, Ints, Play, Row, Size
 
@@ -43,6 +43,8 @@ class Learner:
         Forget such a decision; or count it as wrong, and correct that when a "right" comes after all.
     average : bool
         Let `predict`, `scores` and `weights` use the average of the weights over all rounds.
+    standardize : bool
+        See every row standardised by the rows so far, with a constant behind it; `weights` then has d + 1 columns.
     """
 
     rule: Rule
@@ -72,6 +74,8 @@ class Learner:
         self.noise = (self.feedback_model.rho0, self.feedback_model.rho1) if options["noise"] is not None else None
         self.expire_after = options["expire_after"]
         self.on_expiry = str(options["on_expiry"])
+        self.standardize = bool(options["standardize"])
+        self.rule = standardizing(self.rule) if self.standardize else self.rule
         self.params = params
         self.ledger = Ledger(WORDS.get(self.feedback_type, ()), self.takes_rewards)
         self._lock = RLock()
@@ -158,7 +162,7 @@ class Learner:
         """Score all rows by the weights of one moment, while no other thread changes them."""
         rows: Any = check_matrix(X, self.n_features, one_row_ok=True)
         with self._lock:
-            return score_rows(rows, weights(), self.n_classes, self.sparse)
+            return score_seen_rows(self, rows, weights())
 
     @property
     def weights(self) -> Array:
@@ -183,7 +187,7 @@ class Learner:
         return stack(self.state)
 
     def _matrix(self, W: Array) -> Array:
-        return np.array(as_matrix(W, self.n_classes, self.sparse), order="C")
+        return np.array(as_matrix(W, self.n_classes, self.sparse and not self.rule.standardizes), order="C")
 
     def _scoring_weights(self) -> Array:
         """Return the weights that `scores` and `weights` show."""

@@ -31,7 +31,8 @@ class Bold(Learner):
     Parameters
     ----------
     base : Learner
-        A fresh learner as the pattern; its noise, expiry and average must be left to this one.
+        A fresh learner as the pattern; its noise, expiry and average must be left to this one. With
+        standardize=True each instance standardises by the rows that it played itself.
     order : {"lifo", "fifo"}
         Which of the free instances plays: the one that became free last (few instances learn much) or first
         (all learn the same).
@@ -57,7 +58,10 @@ class Bold(Learner):
     grid = {}
 
     def __init__(self, base: Learner, order: str = "lifo", **common: Unpack[Common]) -> None:
-        self.base, self.order = _fresh(base), check_choice("order", order, ORDERS)
+        self.base = _fresh(base)
+        self.order = check_choice("order", order, ORDERS)
+        if common.get("standardize"):
+            raise InvalidInput("standardize belongs to the base, as in Bold(Banditron(9, 400, standardize=True))")
         self.rule = pooled(base.rule, self.order)
         self.name, self.feedback_type = self.rule.name, base.feedback_type  # type: ignore[misc]
         if common.get("seed") is None:
@@ -149,6 +153,6 @@ def _fresh(base: Any) -> Learner:
     if base.ledger.rounds:
         raise InvalidInput(f"base must be fresh, this {type(base).__name__} has played {base.ledger.rounds} rounds")
     for name, default in COMMON.items():
-        if name != "seed" and getattr(base, name) != default:
+        if name not in ("seed", "standardize") and getattr(base, name) != default:
             raise InvalidInput(f"{name} belongs to the pool, as in Bold(base, {name}={getattr(base, name)!r})")
     return base

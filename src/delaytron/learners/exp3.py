@@ -120,7 +120,7 @@ class Exp3(Learner):
 
     name = "exp3"
     remark = "does not look at the example"
-    rule = Rule(name, Params, policy, step, State, init, tick, revise=revise)
+    rule = Rule(name, Params, policy, step, State, init, tick, revise=revise, standardizable=False)
     averages = False
     grid = {"eta": (None, 1e-3, 3e-3, 1e-2, 3e-2)}
 

@@ -33,7 +33,7 @@ from delaytron.kernels.standard import (
     count_zeros,
     empty_features,
     none_seen,
-    refresh_statistics,
+    refresh_feature,
     set_next_refresh,
 )
 from delaytron.records import Array, Ints, Size
@@ -149,7 +149,7 @@ def refresh_features(state: Any, table: Any, share: float, sparse: bool) -> None
         if sparse:
             fold_shift(state, feature, state.W[j])
             count_zeros(feature, new - feature[COUNT])
-        refresh_statistics(feature, state.squares, j, rows, new)
+        refresh_feature(feature, state.squares, j, rows, new)
         state.squares[j] *= share
         feature[SUM] *= share
         feature[D] = rate_of(feature[SUM], state.bias.size)

@@ -19,9 +19,17 @@ class Common(TypedDict, total=False):
     expire_after: int | None
     on_expiry: str
     average: bool
+    standardize: bool
 
 
-COMMON: dict[str, Any] = {"seed": None, "noise": None, "expire_after": None, "on_expiry": "drop", "average": False}
+COMMON: dict[str, Any] = {
+    "seed": None,
+    "noise": None,
+    "expire_after": None,
+    "on_expiry": "drop",
+    "average": False,
+    "standardize": False,
+}
 
 
 def own_parameters(cls: type) -> dict[str, Any]:
@@ -41,6 +49,9 @@ def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], FeedbackM
     options["average"] = check_bool("average", options["average"])
     if options["average"] and not learner.averages:
         raise InvalidInput(f"{learner.name} has no averaged weights; leave out average=True")
+    options["standardize"] = check_bool("standardize", options["standardize"])
+    if options["average"] and options["standardize"]:
+        raise InvalidInput("weights for standardised rows have no average: leave out average=True or standardize=True")
     feedback_model = read_feedback_model(options["noise"], options["expire_after"], options["on_expiry"])
     options["expire_after"] = feedback_model.expire_after if feedback_model.expires else None
     if learner.feedback_type == "label" and (feedback_model.flips or feedback_model.as_wrong):

@@ -95,6 +95,8 @@ class Rule:
     is_correct: Callable[..., bool] = same_label
     scale: Callable[..., float] = as_they_are
     per_round_state: bool = False  # whether the state needs room for every round that may be open at once
+    standardizes: bool = False  # whether it sees rows standardised, with a constant as the last feature
+    standardizable: bool = True  # not if it looks at no row, or standardises each by itself
 
     def __deepcopy__(self, memo: Any) -> "Rule":
         return self  # functions only: nothing in it changes

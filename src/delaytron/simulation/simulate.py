@@ -110,10 +110,9 @@ def simulate_settings(
     first_seed = check_integer("seed", seed, at_least=0)
     losses = check_bool("regret", regret)
     config = SimulationConfig(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints, losses)
-    if losses and not all(learner.rule.is_linear for learner in learners):
-        raise InvalidInput(
-            f"regret is measured where scores are linear in the row; those of {learners[0].name} are not"
-        )
+    curved = [learner.rule.name for learner in learners if not learner.rule.is_linear]
+    if losses and curved:
+        raise InvalidInput(f"regret is measured where scores are linear in the row; those of {curved[0]} are not")
     plan = BatchPlan(dataset, config, progress, scenarios)
     jobs = [(run, entry) for run in range(check_runs("runs", runs)) for entry in range(len(settings))]
     mistakes, noted = play_all(plan, learners, jobs, n_jobs)
@@ -166,7 +165,7 @@ def parameter_names(cls: type[Learner]) -> list[str]:
     Examples
     --------
     >>> parameter_names(LEARNERS["delaytron"])
-    ['gamma', 'eta', 'noise', 'expire_after', 'on_expiry']
+    ['gamma', 'eta', 'noise', 'expire_after', 'on_expiry', 'standardize']
     """
     return [*own_parameters(cls), *(name for name in COMMON if name not in ("seed", "average"))]
 

@@ -3,6 +3,8 @@
 All bounds take keyword arguments only, and an argument means the same in all: `norm` (of the weights W that the learner
 is compared with), `eta`, `n_classes`, `gamma`, `radius`, `n_rounds`, `delay_received`, `total_delay`, `missing`,
 `outstanding`, `max_outstanding`, `loss_bound`, `comparator_loss`, `budget`. `measure` finds those that come of delays.
+Those of inverse gaps, at the end of `docs/theory.md`, have their own: `sharpness` in place of `gamma`, `log_regret`,
+`best_loss`, `n_models`, `plays`, `least_loss`, `failure`.
 
 Examples
 --------
@@ -13,6 +15,17 @@ Examples
 
 from delaytron.theory.bounds import case_1, corollary_1, corollary_2, theorem_1, theorem_2, theorem_3, theorem_4
 from delaytron.theory.comparators import best_comparator, comparator_path, exact_comparator, hinge_losses
+from delaytron.theory.inverse_gaps import (
+    RoundBound,
+    growing_gap_regret,
+    inverse_gap_chances,
+    inverse_gap_regret,
+    inverse_gap_round,
+    inverse_gap_sharpness,
+    pooled_log_regret,
+    rounds_until_played,
+    rounds_until_tried,
+)
 from delaytron.theory.mistakes import banditron_mistakes, perceptron_mistakes, played_mistakes
 from delaytron.theory.moments import first_moment, second_moment
 from delaytron.theory.quantities import (
@@ -43,6 +56,7 @@ __all__ = [
     "STATEMENTS",
     "Quantities",
     "Regret",
+    "RoundBound",
     "banditron_mistakes",
     "best_comparator",
     "case_1",
@@ -59,14 +73,22 @@ __all__ = [
     "epochs",
     "exact_comparator",
     "first_moment",
+    "growing_gap_regret",
     "hinge_losses",
+    "inverse_gap_chances",
+    "inverse_gap_regret",
+    "inverse_gap_round",
+    "inverse_gap_sharpness",
     "max_outstanding",
     "measure",
     "missing",
     "outstanding",
     "perceptron_mistakes",
     "played_mistakes",
+    "pooled_log_regret",
     "regret",
+    "rounds_until_played",
+    "rounds_until_tried",
     "second_moment",
     "table",
     "theorem_1",

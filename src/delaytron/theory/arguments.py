@@ -32,6 +32,13 @@ class Arguments(TypedDict, total=False):
     outstanding: Real
     max_outstanding: Real
     greedy_mistakes: Real
+    sharpness: Real | None
+    log_regret: Real
+    best_loss: Real
+    n_models: Real
+    plays: Real
+    least_loss: Real
+    failure: Real
 
 
 NOT_NEGATIVE = ("at least 0", lambda value: value >= 0)
@@ -56,9 +63,16 @@ ALLOWED: dict[str, tuple[str, Callable[[Array], Any]]] = {
     "outstanding": NOT_NEGATIVE,  # the sum of o_t, of earlier rounds that wait when round t predicts
     "max_outstanding": NOT_NEGATIVE,  # the largest o_t
     "greedy_mistakes": NOT_NEGATIVE,
+    "sharpness": POSITIVE,  # the gamma of inverse gaps, no rate
+    "log_regret": NOT_NEGATIVE,  # Reg, of the predicted losses, in the logarithmic loss
+    "best_loss": NOT_NEGATIVE,  # L*, the expected mistakes of the best label of every row
+    "n_models": ROUNDS,  # N
+    "plays": ROUNDS,  # of one class
+    "least_loss": RATE,  # 1 - p of the best label is at least this
+    "failure": RATE,  # the probability with which a statement may be false
 }
 AMONG_ROUNDS = ("missing", "max_outstanding")
-OPTIONAL = ("eta", "budget")
+OPTIONAL = ("eta", "budget", "sharpness")
 FLAGS = ("tight", "repaired", "hinge", "greedy_right")
 
 

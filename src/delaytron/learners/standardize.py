@@ -1,0 +1,192 @@
+r"""Standardised rows for any learner: `standardize=True` puts this around its rule.
+
+.. math::
+    z_j = \mathrm{clip}\Big(\frac{x_j - \mu_j}{\sigma_j},\, -5,\, 5\Big), \qquad
+    \text{the learner sees } \frac{(z_1, \dots, z_d, 1)}{\|(z_1, \dots, z_d, 1)\|}
+
+with the mean and the deviation of every feature over the rows seen so far; a feature that never varied gives 0. This
+needs no answer, so it is never late. They are those of the last refresh, see `kernels.standard`; refreshes come at the
+tick of a round only. An answer is applied to its row as it is standardised when the answer comes.
+
+A standardised row has no zeros to skip. So a sparse row is written out, the learner's state is one for d + 1 dense
+features, and a round takes O(K d) whatever the rows are; dense and sparse rows give the same bits.
+"""
+
+from collections import namedtuple
+from functools import cache, partial
+from math import sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from delaytron.compiler.kernel import fill, interpreted, kernel, slot
+from delaytron.kernels.linear import row_of, squared_norm
+from delaytron.kernels.standard import empty_features, is_due, none_seen, refresh_statistics
+from delaytron.kernels.standard_rows import observe, standardize_row
+from delaytron.learners.rule import Rule, step_late
+from delaytron.learners.scoring import NO_LABELS, SCORED, score_rows
+from delaytron.matrices import as_stream
+from delaytron.records import Array, Ints, Play, Row, Size, Stream
+
+if TYPE_CHECKING:
+    from delaytron.learners.base import Learner
+    from delaytron.matrices import Matrix
+
+base_pick: Any = slot()
+base_step: Any = slot()
+base_tick: Any = slot()
+base_revise: Any = slot()
+
+
+class Statistics(NamedTuple):
+    """What `kernels.standard` keeps of the rows, and room for one."""
+
+    seen: Ints
+    features: Array
+    squares: Array
+    z: Array
+
+
+OWN_FIELDS = ("row_seen", "row_features", "row_squares", "row")  # the last one has a constant behind the features
+
+
+@kernel
+def statistics_of(state: Any) -> Statistics:
+    """Return the statistics in a state, by the names that `kernels.standard` has for them."""
+    return Statistics(state.row_seen, state.row_features, state.row_squares, state.row[: state.row_squares.size])
+
+
+@kernel
+def write_out(indices: Any, values: Array, out: Array) -> None:
+    """Write a row with all its zeros to the beginning of `out`."""
+    if indices is None:
+        for j in range(values.size):
+            out[j] = values[j]
+    else:
+        out[:] = 0.0
+        for i in range(values.size):
+            out[indices[i]] = values[i]
+
+
+@kernel
+def add_constant(row: Array) -> None:
+    """Put a constant 1 behind the features, and divide all by the length of the row."""
+    row[row.size - 1] = 1.0
+    shrink = 1.0 / sqrt(squared_norm(row))
+    for j in range(row.size):
+        row[j] *= shrink
+
+
+@kernel
+def pick(
+    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
+) -> tuple[int, int, float]:
+    """Count the row in, and let the base play it standardised."""
+    write_out(x.indices, x.values, state.row)
+    statistics = statistics_of(state)
+    observe(statistics, None, statistics.z)
+    add_constant(state.row)
+    greedy, label, prob = base_pick(state, params, Row(None, state.row), u, scratch, extra)
+    return greedy, label, prob
+
+
+@kernel
+def as_seen_now(state: Any, past: Play) -> Play:
+    """Return a round with its row as it is standardised now."""
+    write_out(past.x.indices, past.x.values, state.row)
+    statistics = statistics_of(state)
+    standardize_row(statistics, None, statistics.z)
+    add_constant(state.row)
+    return Play(past.round, Row(None, state.row), past.greedy, past.label, past.prob, past.extra)
+
+
+@kernel
+def step(state: Any, params: Any, past: Play, observation: Any) -> None:
+    """Let the base learn from the row as it is standardised now."""
+    base_step(state, params, as_seen_now(state, past), observation)
+
+
+@kernel
+def revise(state: Any, params: Any, past: Play) -> None:
+    """Let the base correct a "wrong", about the row as it is standardised now."""
+    base_revise(state, params, as_seen_now(state, past))
+
+
+@kernel
+def tick(state: Any, params: Any, now: int, outstanding: int) -> None:
+    """Refresh how rows are standardised, if it is time, then let the base's clock tick."""
+    statistics = statistics_of(state)
+    if is_due(statistics):
+        refresh_statistics(statistics, state.row_features.T, False)
+    base_tick(state, params, now, outstanding)
+
+
+@cache
+def state_with_rows(fields: tuple[str, ...]) -> Any:
+    """Return the class of such states with statistics; a name in this module lets the disk cache find it."""
+    name = "__".join(("Standardizing", *fields))
+    globals()[name] = namedtuple(name, (*fields, *OWN_FIELDS), module=__name__)
+    return globals()[name]
+
+
+def init(base: Rule, params: Any, size: Size) -> Any:
+    """Return the base's state for standardised rows, no row seen, and room for one."""
+    n_runs = params[0].size
+    written_out = size._replace(sparse=False)
+    own = base.init(params, written_out._replace(n_features=size.n_features + 1))
+    rows = none_seen(n_runs, written_out), empty_features(n_runs, written_out), np.zeros((n_runs, size.n_features))
+    return state_with_rows(own._fields)(*own, *rows, np.zeros((n_runs, size.n_features + 1)))
+
+
+@cache
+def standardizing(base: Rule) -> Rule:
+    """Return the rule of a learner with this rule that sees standardised rows; itself where that makes no sense."""
+    if not base.standardizable:
+        return base
+    names = ("policy", "step", "tick", "observation", "note", "revise", "pick")
+    theirs = {name: getattr(base, name) for name in names}
+    slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise")}
+    return Rule(
+        f"standardizing({base.name})",
+        base.params,
+        None,
+        step=fill(step, **slots),
+        state=state_with_rows(base.state._fields),  # type: ignore[attr-defined]
+        init=partial(init, base),
+        tick=fill(tick, **slots),
+        observation=base.observation,
+        extras=base.extras,
+        revise=step_late if base.revise is step_late else fill(revise, **slots),
+        pick=fill(pick, **slots),
+        is_correct=base.is_correct,
+        standardizes=True,
+    )
+
+
+@kernel
+def standardize_all(stream: Stream, statistics: Statistics, out: Array) -> None:
+    """Write every row of the stream to `out`, standardised."""
+    for i in range(out.shape[0]):
+        x = row_of(stream.indptr, stream.indices, stream.values, i)
+        row = out[i]
+        write_out(x.indices, x.values, row)
+        own = Statistics(statistics.seen, statistics.features, statistics.squares, row[: row.size - 1])
+        standardize_row(own, None, own.z)
+        add_constant(row)
+
+
+_standardize_all = fill(standardize_all, "standardize_all")
+_statistics_of = interpreted(statistics_of)
+
+
+def score_seen_rows(learner: "Learner", rows: "Matrix", W: Array) -> Array:
+    """Return the (n, K) scores of checked rows by the weights of a learner, standardised if it sees them so."""
+    if not learner.rule.standardizes:
+        return score_rows(rows, W, learner.n_classes, learner.sparse)
+    scores = np.empty((rows.shape[0], learner.n_classes))
+    for start in range(0, rows.shape[0], SCORED):
+        part = rows[start : start + SCORED]
+        seen = np.empty((part.shape[0], rows.shape[1] + 1))
+        _standardize_all(as_stream(part, NO_LABELS), _statistics_of(learner.state), seen)
+        scores[start : start + SCORED] = score_rows(seen, W, learner.n_classes, sparse=False)
+    return scores
