@@ -201,10 +201,7 @@ def play_round(
     scratch: tuple[Array, Array, Array],
     extra: Array,
 ) -> tuple[int, int, float]:
-    """Play the round that `NOW` marks, with the event in it, or a part of that: what is `NOTHING` is left out.
-
-    One call instead of three: to hand a state over to compiled code takes longer than a small round.
-    """
+    """Play the round that `NOW` marks, with one event, or a part of that: what is `NOTHING` is left out."""
     right, y, kind, flips = event
     marks = scratch[2]
     if outstanding != NOTHING:
