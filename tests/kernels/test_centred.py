@@ -11,8 +11,8 @@ from delaytron.kernels.linear import padded
 from delaytron.kernels.standard import CENTRE, INVERSE, LARGEST, SUM, ZERO, D, is_due
 from delaytron.kernels.standard_rows import observe, standardize_row
 from delaytron.learners.logit_state import refresh
+from logit_states import PARAMS, as_row, new_state, random_rows, table_of
 from streams import same_bits
-from test_standard import PARAMS, as_row, new_state, random_rows, table_of
 
 kinds = pytest.mark.parametrize("sparse", [False, True])
 shapes = st.tuples(st.integers(2, 40), st.integers(1, 40), st.integers(0, 2**32))

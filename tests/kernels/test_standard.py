@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from delaytron.compiler.kernel import fill, interpreted
 from delaytron.kernels.standard import CENTRE, INVERSE, LARGEST, ROWS, is_due
 from delaytron.kernels.standard_rows import observe, standardize_row
-from delaytron.learners.bandit_logit import BanditLogit
-from delaytron.learners.logit_state import init, refresh
-from delaytron.learners.rule import stack
-from delaytron.records import Row, Size
+from delaytron.learners.logit_state import refresh
+from logit_states import PARAMS, as_row, new_state, random_rows, table_of
 from streams import same_bits
 
 observe_, standardize_, refresh_ = (
@@ -19,22 +17,8 @@ observe_, standardize_, refresh_ = (
     fill(standardize_row, "test.row"),
     fill(refresh, "t.r"),
 )
-PARAMS = BanditLogit(3, 1, seed=0).params
 kinds = pytest.mark.parametrize("sparse", [False, True])
 streams = st.tuples(st.integers(1, 60), st.integers(1, 40), st.integers(0, 2**32))
-
-
-def new_state(d, sparse, K=3):
-    return type(stacked := init(stack(PARAMS), Size(K, d, sparse)))(*(field[0] for field in stacked))
-
-
-def as_row(x, sparse):
-    indices = np.flatnonzero(x).astype(np.uint32)
-    return Row(indices, x[indices]) if sparse else Row(None, x)
-
-
-def table_of(state, sparse):
-    return state.features if sparse else state.features.T
 
 
 def see(state, X, sparse, *, compiled=True):
@@ -47,13 +31,6 @@ def see(state, X, sparse, *, compiled=True):
             renew(state, PARAMS)
         count(state, *as_row(x, sparse))
     return last
-
-
-def random_rows(shape):
-    """Counts, most of them 0, and columns of very different sizes."""
-    n, d, seed = shape
-    rng = np.random.default_rng(seed)
-    return rng.poisson(0.5, size=(n, d)) * 10.0 ** rng.integers(-6, 7, size=d)
 
 
 @kinds
@@ -98,7 +75,7 @@ def test_a_dense_row_is_standardised_and_measured(shape):
 
 
 def test_a_column_far_from_zero_loses_no_digits():
-    X = np.random.default_rng(0).normal(size=(200, 3)) + [1e9, 0.0, -1e9]
+    X = np.random.default_rng(0).normal([1e9, 0.0, -1e9], size=(200, 3))
     state = new_state(3, False)
     last = see(state, X, False)
     np.testing.assert_allclose(state.features[CENTRE], X[:last].mean(axis=0), rtol=1e-13, atol=1e-12)
