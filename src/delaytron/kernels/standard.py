@@ -97,6 +97,12 @@ def set_next_refresh(state: Any) -> None:
 
 
 @kernel
+def is_unseen(feature: Array, squares: float) -> bool:
+    """Whether a feature was 0 in all rows, so that a refresh changes nothing of it."""
+    return bool(feature[COUNT] == 0.0 and feature[CENTRE] == 0.0 and squares == 0.0)
+
+
+@kernel
 def count_zeros(feature: Array, zeros: float) -> None:
     """Count the rows in which a feature was 0."""
     feature[OFF] -= zeros * feature[CENTRE]

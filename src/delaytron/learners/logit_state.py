@@ -32,6 +32,7 @@ from delaytron.kernels.standard import (
     D,
     count_zeros,
     empty_features,
+    is_unseen,
     none_seen,
     refresh_feature,
     set_next_refresh,
@@ -146,6 +147,8 @@ def refresh_features(state: Any, table: Any, share: float, sparse: bool) -> None
     new = float(state.seen[ROWS] - state.seen[LAST])
     for j in range(state.squares.size):
         feature = table[j]
+        if sparse and is_unseen(feature, state.squares[j]):
+            continue
         if sparse:
             fold_shift(state, feature, state.W[j])
             count_zeros(feature, new - feature[COUNT])
