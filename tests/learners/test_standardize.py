@@ -17,6 +17,7 @@ import paper_learners
 import paper_second_order
 from delaytron.files.atomic import replace_file
 from delaytron.files.tensors import pack_tensors, read_tensors
+from delaytron.kernels.standard import CENTRE, INVERSE
 from delaytron.learners.rows import as_row
 from delaytron.rng import stream
 from streams import (
@@ -158,8 +159,8 @@ def test_predict_is_greedy_and_changes_nothing(name, setting, story):
     chosen = [learner.rule.choose(learner.state, learner.params, row, 0.5, learner.scratch, extra) for row in rows]
     assert labels.tolist() == [greedy for greedy, _, _ in chosen]
     if learner.rule.standardizes:  # `choose` alone changes nothing of how rows are standardised
-        assert same_bits(before.row_centre, learner.state.row_centre)
-        assert same_bits(before.row_inverse, learner.state.row_inverse)
+        for kind in (CENTRE, INVERSE):
+            assert same_bits(before.row_features[kind], learner.state.row_features[kind])
 
 
 @pytest.mark.parametrize("feedback_model", FEEDBACK_MODELS, ids=str)
@@ -262,9 +263,8 @@ def test_statistics_are_those_of_the_rows_at_the_last_refresh():
         learner.decide(x)
     seen = refreshes(len(X))[-1] - 1
     assert seen < len(X)
-    np.testing.assert_allclose(learner.state.row_centre, X[:seen].mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(learner.state.row_inverse, 1 / X[:seen].std(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(learner.state.row_mean, X.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(learner.state.row_features[CENTRE], X[:seen].mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(learner.state.row_features[INVERSE], 1 / X[:seen].std(axis=0), rtol=1e-12)
     learner.feedback(1, correct=True)
     learner.flush()
     np.testing.assert_allclose(learner.scores(X), standardize(X, seen) @ learner.weights.T, atol=1e-12)

@@ -113,11 +113,8 @@ class Learner:
     ) -> str:
         """Give the answer to a decision: at any time, in any order; it is applied when the next round begins.
 
-        Returns
-        -------
-        str
-            "accepted"; "duplicate" when the same answer was known already; "expired" when the decision had been
-            dropped. The last two change nothing.
+        Returns "accepted"; "duplicate" when the same answer was known already; "expired" when the decision had been
+        dropped. The last two change nothing.
         """
         answer = read_answer(self, correct, label, reward)
         with self._lock:
