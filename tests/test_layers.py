@@ -6,7 +6,7 @@ import pytest
 
 from import_graph import DRAWING, PAGE, drawing, graph, imports, modules, redrawn, room_of, rooms_used, stages
 
-COMPILER = {"compiler.build", "compiler.cache", "compiler.inline", "kernels.lanes_llvm"}
+COMPILER = {"compiler.build", "compiler.cache", "compiler.inline", "kernels.lanes_llvm", "kernels.tiles_llvm"}
 
 
 STAGE = {room: place for place, rooms in enumerate(stages()) for room in rooms}

@@ -26,6 +26,7 @@ LEARNERS = {
     "dropping": lambda: dt.HingeDelaytron(3, 3, gamma=0.3, seed=1, expire_after=2),
     "pool": lambda: dt.Bold(dt.Delaytron(3, 3, gamma=0.3, seed=1), expire_after=4, on_expiry="wrong"),
     "label": lambda: dt.Perceptron(3, 3, seed=1),
+    "logit": lambda: dt.BanditLogit(3, 3, seed=1, expire_after=3, on_expiry="wrong"),
     "standardizing": lambda: dt.OvaLogistic(3, 3, gamma=0.3, seed=1, standardize=True),
 }
 
@@ -262,7 +263,7 @@ def test_a_signal_handler_must_leave_a_busy_learner_alone(tmp_path):
     refused = []
 
     def save(frame, event, _):
-        if event == "line" and frame.f_code.co_name == "apply_arrived":
+        if event == "line" and frame.f_code.co_name == "choose":
             sys.settrace(None)
             try:
                 learner.save(tmp_path / "model")

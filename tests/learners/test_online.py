@@ -138,7 +138,7 @@ def test_an_interrupted_update_keeps_the_answer(monkeypatch):
     learner.feedback(decision.id, correct=False)
     before = everything(learner)
     with monkeypatch.context() as patch:
-        patch.setitem(learner.rule.__dict__, "deliver", Interrupted())
+        patch.setitem(learner.rule.__dict__, "play_round", Interrupted())
         with pytest.raises(KeyboardInterrupt):
             learner.flush()
     assert everything(learner) == before

@@ -19,10 +19,10 @@ The fields of a state that these functions use, besides those of `kernels.standa
 ==========  ===================================================================================
 `W`         the weights U of the features, held the way `kernels.linear` wants them
 `bias`      the weights of the constant
-`shift`     what is said above, as `base`; for dense rows the first is of no use, the second is `bias`
-`features`  for sparse rows also `ZERO`, the standardised row of zeros, and `ZERO_STEP`, D times it; `D` for all:
-            1 / sqrt(FIRST + C / K), as of the last refresh
-`sums`      the squared gradients of every feature so far, C
+`shift`     what is said above, as `base`; for dense rows the first is of no use, the second is `bias`; both are padded,
+            and `base` is far below all scores there
+`features`  also `D`: 1 / sqrt(FIRST + C / K), as of the last refresh; `SUM`: the squared gradients so far, C; for
+            sparse rows `ZERO`, the standardised row of zeros
 `cells`     |zero|^2, <D zero, zero>, what C lacks along zero^2, C and D of the constant
 `z`, `u`    room for a row's delta, and for D delta
 ==========  ===================================================================================
@@ -31,75 +31,102 @@ The fields of a state that these functions use, besides those of `kernels.standa
 from math import sqrt
 from typing import Any
 
-from delaytron.compiler.kernel import kernel
-from delaytron.kernels.linear import add_outer, long_norm, score
-from delaytron.kernels.second_order import dot
-from delaytron.kernels.standard import CENTRE, INVERSE, ZERO, ZERO_STEP, D, standardized
-from delaytron.records import Array
+from delaytron.compiler.kernel import fill, kernel, slot
+from delaytron.kernels.lanes import add_to_columns, columns, largest, load, store, total, where_below, zeros
+from delaytron.kernels.linear import add_outer, score
+from delaytron.kernels.softmax import WIDTH as CLASSES
+from delaytron.kernels.standard import CENTRE, INVERSE, OFF, SUM, ZERO, D, standardized
+from delaytron.kernels.standard_rows import DENSE_WIDTH, SPARSE_WIDTH
+from delaytron.records import Array, Rounds
 
-LENGTH, SPREAD, LACKING, SUM_OF_BIAS, D_OF_BIAS, OUT = range(6)  # the cells; the last is room for a sum
-N_CELLS = 6
+WIDTH: Any = slot()
+LENGTH, SPREAD, LACKING, SUM_OF_BIAS, D_OF_BIAS = range(5)  # the cells
+N_CELLS = 5
+FAR_BELOW = -1e300  # the base in the padding of the classes
 FIRST = 0.01  # what the sums start from: rows have length 1, so it does not depend on their number of features
 
 
 @kernel
-def compare_with_zero(state: Any, indices: Any, values: Array) -> tuple[float, float]:
-    """Replace a sparse row in `z` by its delta; return the squared length of the row, and <D zero, delta>."""
-    if indices is None:
-        return 1.0 + long_norm(state.z, state.cells[OUT:]), 0.0
-    z = state.z
-    length, along = 1.0 + float(state.cells[LENGTH]), 0.0
-    more, further = 0.0, 0.0
-    for i in range(0, values.size - 1, 2):  # the even non-zeros and the odd ones side by side
-        even = state.features[indices[i]]
-        odd = state.features[indices[i + 1]]
-        length += z[i] * z[i] - even[ZERO] * even[ZERO]
-        more += z[i + 1] * z[i + 1] - odd[ZERO] * odd[ZERO]
-        z[i] -= even[ZERO]
-        z[i + 1] -= odd[ZERO]
-        along += even[ZERO_STEP] * z[i]
-        further += odd[ZERO_STEP] * z[i + 1]
-    if values.size % 2:
-        i = values.size - 1
-        last = state.features[indices[i]]
-        length += z[i] * z[i] - last[ZERO] * last[ZERO]
-        z[i] -= last[ZERO]
-        along += last[ZERO_STEP] * z[i]
-    return length + more, along + further
+def score_row(state: Any, indices: Any, values: Array, length: float, along: float, scores: Array) -> float:
+    """Write the scores of the row in `z` to `scores`, which is padded; return the highest."""
+    for k in range(state.bias.size, scores.size):
+        scores[k] = 0.0
+    score(state.W, indices, state.z[: values.size], scores)
+    scale = 1.0 / sqrt(length)
+    tops = zeros(CLASSES) + FAR_BELOW
+    for k in range(0, scores.size, CLASSES):
+        present = load(state.base, k, CLASSES) + load(state.shift, k, CLASSES) * along
+        result = (load(scores, k, CLASSES) + present) * scale
+        store(result, scores, k)
+        tops = where_below(tops, result, result, tops)
+    return largest(tops)
 
 
 @kernel
-def score_row(state: Any, indices: Any, values: Array, length: float, along: float, scores: Array) -> int:
-    """Write the scores of the row in `z` to `scores`; return the best class, the lowest number among equals."""
-    score(state.W, indices, state.z[: values.size], scores)
-    scale = 1.0 / sqrt(length)
-    best = 0
-    for k in range(state.base.size):
-        scores[k] = (scores[k] + (state.base[k] + state.shift[k] * along)) * scale
-        if scores[k] > scores[best]:
-            best = k
-    return best
+def first_of(scores: Array, top: float) -> int:
+    """Return the first class with this score."""
+    k = 0
+    while scores[k] < top:
+        k += 1
+    return k
+
+
+@kernel
+def squared_length(state: Any, more: float) -> float:
+    """Return the squared length of a row, given what its features add to that of the constant and the zeros."""
+    return 1.0 + float(state.cells[LENGTH]) + more
 
 
 @kernel
 def count_gradient(state: Any, indices: Any, values: Array, weight: float) -> float:
     """Add weight z^2 to the sums and write D delta to `u`; return <D z, z>, the constant included."""
     state.cells[SUM_OF_BIAS] += weight
+    state.cells[LACKING] += weight
     spread = float(state.cells[D_OF_BIAS] + state.cells[SPREAD])
     if indices is None:
-        rates = state.features[D]
-        for j in range(values.size):
-            state.sums[j] += weight * state.z[j] * state.z[j]
-            state.u[j] = rates[j] * state.z[j]
-        return spread + float(dot(state.u, None, state.z))
-    state.cells[LACKING] += weight
-    for i in range(values.size):
-        feature = state.features[indices[i]]
-        more = state.z[i] * (state.z[i] + 2.0 * feature[ZERO])  # z^2 - zero^2
-        state.sums[indices[i]] += weight * more
-        state.u[i] = feature[D] * state.z[i]
-        spread += feature[D] * more
-    return spread
+        whole = values.size - values.size % DENSE_WIDTH
+        more = wide_dense(state, weight, 0, whole) + single_dense(state, weight, whole, values.size)
+    else:
+        whole = values.size - values.size % SPARSE_WIDTH
+        more = wide_sparse(state, indices, weight, 0, whole)
+        more += single_sparse(state, indices, weight, whole, values.size)
+    return spread + more
+
+
+@kernel
+def count_dense(state: Any, weight: float, start: int, stop: int) -> float:
+    """Count a part of a dense row; return what it adds to <D z, z>."""
+    rates = state.features[D]
+    sums = state.features[SUM]
+    spread = zeros(WIDTH)
+    for j in range(start, stop, WIDTH):
+        z = load(state.z, j, WIDTH)
+        u = load(rates, j, WIDTH) * z
+        store(u, state.u, j)
+        store(load(sums, j, WIDTH) + weight * z * z, sums, j)
+        spread = spread + u * z
+    return total(spread)
+
+
+@kernel
+def count_sparse(state: Any, indices: Rounds, weight: float, start: int, stop: int) -> float:
+    """Count some non-zeros; return what they add to <D z, z>."""
+    none = zeros(WIDTH)
+    spread = zeros(WIDTH)
+    for i in range(start, stop, WIDTH):
+        _, _, zero, rate = columns(state.features, CENTRE, indices, i, WIDTH)
+        delta = load(state.z, i, WIDTH)
+        more = delta * (delta + 2.0 * zero)  # z^2 - zero^2
+        store(rate * delta, state.u, i)
+        add_to_columns(state.features, OFF, indices, i, none, none, none, weight * more)
+        spread = spread + rate * more
+    return total(spread)
+
+
+wide_dense = fill(count_dense, WIDTH=DENSE_WIDTH)
+single_dense = fill(count_dense, WIDTH=1)
+wide_sparse = fill(count_sparse, WIDTH=SPARSE_WIDTH)
+single_sparse = fill(count_sparse, WIDTH=1)
 
 
 @kernel
@@ -114,41 +141,45 @@ def add_step(state: Any, indices: Any, values: Array, along: float, change: Arra
 
 
 @kernel
-def fold_shift(state: Any) -> None:
-    """Put the dense part of the steps since the last refresh into the weights and the sums of sparse rows."""
-    for j in range(state.features.shape[0]):
-        feature = state.features[j]
-        if feature[ZERO] != 0.0:
-            for k in range(state.bias.size):
-                state.W[j, k] += state.shift[k] * feature[ZERO_STEP]
-            state.sums[j] += state.cells[LACKING] * feature[ZERO] * feature[ZERO]
+def fold_shift(state: Any, feature: Array, w: Array) -> None:
+    """Put the dense part of the steps since the last refresh into the weights and the sum of a feature."""
+    zero = feature[ZERO]
+    if zero != 0.0:
+        feature[SUM] += state.cells[LACKING] * zero * zero
+        for k in range(0, w.size, CLASSES):
+            store(load(w, k, CLASSES) + load(state.shift, k, CLASSES) * (feature[D] * zero), w, k)
+
+
+@kernel
+def rate_of(squared_gradients: float, n_classes: int) -> float:
+    """Return D = 1 / sqrt(FIRST + C / K)."""
+    return 1.0 / sqrt(FIRST + max(squared_gradients, 0.0) / n_classes)
+
+
+@kernel
+def refresh_constant(state: Any) -> None:
+    """Begin a refresh: the sums over the features start anew, with the constant alone in them."""
+    state.cells[D_OF_BIAS] = rate_of(state.cells[SUM_OF_BIAS], state.bias.size)
+    state.cells[LENGTH] = 0.0
+    state.cells[SPREAD] = 0.0
+    for k in range(state.bias.size):
+        state.base[k] = state.bias[k]
+
+
+@kernel
+def clear_shift(state: Any) -> None:
+    """End a refresh: nothing waits to be put into the weights any more."""
     state.cells[LACKING] = 0.0
     state.shift[:] = 0.0
 
 
 @kernel
-def refresh_rates(state: Any, table: Any) -> None:
-    """D = 1 / sqrt(FIRST + C / K) from now on; `table` has a row for each feature, whatever the rows are."""
-    K = state.bias.size
-    for j in range(state.sums.size):
-        table[j, D] = 1.0 / sqrt(FIRST + max(state.sums[j], 0.0) / K)
-    state.cells[D_OF_BIAS] = 1.0 / sqrt(FIRST + state.cells[SUM_OF_BIAS] / K)
-
-
-@kernel
-def refresh_zero(state: Any) -> None:
-    """Standardise the row of zeros anew, and what follows from it for sparse rows."""
-    state.cells[LENGTH] = 0.0
-    state.cells[SPREAD] = 0.0
-    for k in range(state.bias.size):
-        state.base[k] = state.bias[k]
-    for j in range(state.features.shape[0]):
-        feature = state.features[j]
-        z = standardized(-feature[CENTRE], feature[INVERSE])
-        feature[ZERO] = z
-        feature[ZERO_STEP] = feature[D] * z
-        if z != 0.0:
-            state.cells[LENGTH] += z * z
-            state.cells[SPREAD] += feature[D] * z * z
-            for k in range(state.bias.size):
-                state.base[k] += state.W[j, k] * z
+def refresh_zero(state: Any, feature: Array, w: Array) -> None:
+    """Standardise the zero of a feature of sparse rows anew, and add what follows from it."""
+    zero = standardized(-feature[CENTRE], feature[INVERSE])
+    feature[ZERO] = zero
+    if zero != 0.0:
+        state.cells[LENGTH] += zero * zero
+        state.cells[SPREAD] += feature[D] * zero * zero
+        for k in range(0, w.size, CLASSES):
+            store(load(state.base, k, CLASSES) + load(w, k, CLASSES) * zero, state.base, k)

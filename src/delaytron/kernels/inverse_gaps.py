@@ -9,6 +9,8 @@ from math import sqrt
 from typing import Any
 
 from delaytron.compiler.kernel import kernel
+from delaytron.kernels.lanes import load, store, total, where_below, zeros
+from delaytron.kernels.softmax import WIDTH
 from delaytron.records import Array
 
 SHARPEST_START = 1000.0
@@ -16,6 +18,7 @@ SHARPENING = 4.0
 TRIES = 10.0  # times K: a label that was tried so often is known, even if it was never right
 CONFIRMATIONS = 3.0  # as often right, and it is known as well
 LEAST_LOSS = 1e-6
+NEVER = 1e300  # how well the padding of the classes is known: nobody tries it
 
 
 @kernel
@@ -36,23 +39,24 @@ def count_label(state: Any, label: int, plays: float, confirmations: float) -> N
 
 
 @kernel
-def weigh_gaps(state: Any, best: int, floor: float, p: Array) -> None:
-    """Replace the chances `p` of all labels to be right by the probabilities to play them.
+def weigh_gaps(state: Any, chances: Array, best: int, floor: float, p: Array) -> None:
+    """Turn the chances of all labels to be right, in a padded array, into the probabilities `p` to play them.
 
     Those that look best share what the others leave; no label has less than `floor`.
     """
     K = p.size
-    top = p[best]
+    top = chances[best]
     gamma = sharpness(state, K)
     loss = 1.0 - top + LEAST_LOSS
-    rest = 1.0
-    ties = 0
+    others = zeros(WIDTH)
+    ties = zeros(WIDTH)
+    for r in range(0, chances.size, WIDTH):
+        chance = load(chances, r, WIDTH)
+        gaps = gamma * load(state.known, r, WIDTH) * (top - chance)
+        probability = where_below(chance, top, loss / (K * loss + gaps), 0.0)
+        others = others + probability
+        ties = ties + where_below(chance, top, 0.0, 1.0)
+        store(probability, chances, r)
+    share = (1.0 - total(others)) / total(ties)
     for r in range(K):
-        if p[r] == top:
-            ties += 1
-            p[r] = -1.0
-        else:
-            p[r] = loss / (K * loss + gamma * state.known[r] * (top - p[r]))
-            rest -= p[r]
-    for r in range(K):
-        p[r] = floor + (1.0 - K * floor) * (rest / ties if p[r] < 0.0 else p[r])
+        p[r] = floor + (1.0 - K * floor) * (chances[r] if chances[r] > 0.0 else share)

@@ -3,16 +3,20 @@
 No flag allows the code generator to contract or reorder, so every lane rounds as the interpreter does.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, models, register_model
+from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 INDEX = ir.IntType(32)
 BYTES = ir.IntType(8).as_pointer()
+BITS = ir.IntType(64)
+EXPONENT = 52
+FLOAT = types.float64
 
 
 class Lanes(types.Type):
@@ -28,23 +32,7 @@ class LanesModel(models.PrimitiveModel):
     """Lanes are one LLVM vector value."""
 
     def __init__(self, manager: Any, lanes: Lanes) -> None:
-        super().__init__(manager, lanes, _vector(lanes))
-
-
-class Tile(types.Type):
-    """The type of `rows` times `width` doubles held in vector registers."""
-
-    def __init__(self, rows: int, width: int) -> None:
-        self.rows, self.width = rows, width
-        super().__init__(name=f"Tile({rows}, {width})")
-
-
-@register_model(Tile)
-class TileModel(models.PrimitiveModel):
-    """A tile is an LLVM array of vectors, which the compiler takes apart into registers."""
-
-    def __init__(self, manager: Any, tile: Tile) -> None:
-        super().__init__(manager, tile, ir.ArrayType(_vector(tile), tile.rows))
+        super().__init__(manager, lanes, vector(lanes))
 
 
 Typed = tuple[Any, Callable[..., Any]]
@@ -79,12 +67,122 @@ def zeros(_typing: Any, width: Any) -> Typed | None:
 
 
 @intrinsic
+def load(_typing: Any, a: Any, start: Any, width: Any) -> Typed | None:
+    """See `lanes.load`; the width is known when the kernel is compiled."""
+    if not isinstance(width, types.IntegerLiteral):
+        return None
+    lanes = Lanes(width.literal_value)
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return load_lanes(context, builder, lanes, a, args[0], args[1])
+
+    return lanes(a, start, width), generate
+
+
+@intrinsic
+def store(_typing: Any, lanes: Any, out: Any, start: Any) -> Typed:
+    """See `lanes.store`."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        builder.store(args[0], pointer_to(context, builder, lanes, out, args[1], args[2]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(lanes, out, start), generate
+
+
+@intrinsic
+def where_below(_typing: Any, lanes: Any, limit: Any, then: Any, otherwise: Any) -> Typed:
+    """See `lanes.where_below`."""
+    signature = lanes(lanes, limit, then, otherwise)
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        below, line, yes, no = as_lanes(context, builder, signature, args)
+        return builder.select(builder.fcmp_ordered("<", below, line), yes, no)
+
+    return signature, generate
+
+
+@intrinsic
+def replace_lane(_typing: Any, lanes: Any, i: Any, value: Any) -> Typed:
+    """See `lanes.replace_lane`."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kind = ir.VectorType(args[1].type, lanes.width)
+        numbers = ir.Constant(kind, list(range(lanes.width)))
+        is_it = builder.icmp_signed("==", numbers, everywhere(builder, args[1], kind))
+        return builder.select(is_it, everywhere(builder, args[2], args[0].type), args[0])
+
+    return lanes(lanes, i, value), generate
+
+
+@intrinsic
+def total(_typing: Any, lanes: Any) -> Typed:
+    """See `lanes.total`."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return total_of(builder, args[0], lanes.width)
+
+    return types.float64(lanes), generate
+
+
+@intrinsic
+def largest(_typing: Any, lanes: Any) -> Typed:
+    """See `lanes.largest`."""
+
+    def larger(builder: Any, a: Any, b: Any) -> Any:
+        return builder.select(builder.fcmp_ordered("<", a, b), b, a)
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return halve(builder, args[0], lanes.width, larger)
+
+    return types.float64(lanes), generate
+
+
+@intrinsic
+def add_to_exponent(_typing: Any, lanes: Any, integers: Any) -> Typed:
+    """See `lanes.add_to_exponent`."""
+    kind = ir.VectorType(BITS, lanes.width)
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        bits, n = (builder.bitcast(value, kind) for value in args)
+        shifted = builder.shl(n, ir.Constant(kind, [EXPONENT] * lanes.width))
+        return builder.bitcast(builder.add(bits, shifted), vector(lanes))
+
+    return lanes(lanes, integers), generate
+
+
+def define_operator(operation: Callable[[Any, Any], Any], instruction: str) -> None:
+    """Let compiled code add, subtract, multiply or divide lanes, by lanes or by one number."""
+
+    @type_callable(operation)
+    def type_operation(_context: Any) -> Any:
+        def result(a: Any, b: Any) -> Any:
+            if isinstance(a, Lanes) and (a == b or isinstance(b, types.Number)):
+                return a
+            return b if isinstance(b, Lanes) and isinstance(a, types.Number) else None
+
+        return result
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return getattr(builder, instruction)(*as_lanes(context, builder, signature, args))
+
+    for kinds in ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes)):
+        lower_builtin(operation, *kinds)(generate)
+
+
+define_operator(operator.add, "fadd")
+define_operator(operator.sub, "fsub")
+define_operator(operator.mul, "fmul")
+define_operator(operator.truediv, "fdiv")
+
+
+@intrinsic
 def add_scaled(_typing: Any, lanes: Any, scale: Any, a: Any, start: Any) -> Typed:
     """See `lanes.add_scaled`."""
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        x = _load(context, builder, lanes, a, args[2], args[3])
-        return builder.fadd(args[0], builder.fmul(_everywhere(builder, args[1], x.type), x))
+        x = load_lanes(context, builder, lanes, a, args[2], args[3])
+        return builder.fadd(args[0], builder.fmul(everywhere(builder, args[1], x.type), x))
 
     return lanes(lanes, scale, a, start), generate
 
@@ -94,84 +192,59 @@ def store_sum(_typing: Any, lanes: Any, others: Any, out: Any, start: Any) -> Ty
     """See `lanes.store_sum`."""
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        target = _pointer(context, builder, lanes, out, args[2], args[3])
+        target = pointer_to(context, builder, lanes, out, args[2], args[3])
         builder.store(builder.fadd(args[0], args[1]), target, align=8)
         return context.get_dummy_value()
 
     return types.void(lanes, others, out, start), generate
 
 
-@intrinsic
-def zero_tile(_typing: Any, rows: Any, width: Any) -> Typed | None:
-    """See `lanes.zero_tile`; rows and width are known when the kernel is compiled."""
-    if not (isinstance(rows, types.IntegerLiteral) and isinstance(width, types.IntegerLiteral)):
-        return None
-    tile = Tile(rows.literal_value, width.literal_value)
-
-    def generate(context: Any, _builder: Any, _signature: Any, _args: Any) -> Any:
-        return ir.Constant(context.get_value_type(tile), None)
-
-    return tile(rows, width), generate
-
-
-@intrinsic
-def add_products(_typing: Any, tile: Any, W: Any, k: Any, x: Any, start: Any) -> Typed:
-    """See `lanes.add_products`."""
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        sums, weights, first, vector, begin = args
-        d = builder.extract_value(context.make_array(W)(context, builder, weights).shape, 1)
-        part = _load(context, builder, tile, x, vector, begin)
-        for r in range(tile.rows):
-            row = builder.add(first, ir.Constant(first.type, r))
-            at = builder.add(builder.mul(row, d), begin)
-            product = builder.fmul(_load(context, builder, tile, W, weights, at), part)
-            sums = builder.insert_value(sums, builder.fadd(builder.extract_value(sums, r), product), r)
-        return sums
-
-    return tile(tile, W, k, x, start), generate
-
-
-@intrinsic
-def store_totals(_typing: Any, tile: Any, out: Any, k: Any) -> Typed:
-    """See `lanes.store_totals`."""
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        data = context.make_array(out)(context, builder, args[1]).data
-        for r in range(tile.rows):
-            at = builder.gep(data, [builder.add(args[2], ir.Constant(args[2].type, r))])
-            builder.store(_total(builder, builder.extract_value(args[0], r), tile.width), at)
-        return context.get_dummy_value()
-
-    return types.void(tile, out, k), generate
-
-
-def _total(builder: Any, lanes: Any, width: int) -> Any:
+def halve(builder: Any, lanes: Any, width: int, combine: Callable[[Any, Any, Any], Any]) -> Any:
+    """Combine the upper half of the lanes with the lower, until one is left."""
     while width > 1:
         width //= 2
-        lower = _pick(builder, lanes, range(width))
-        lanes = builder.fadd(lower, _pick(builder, lanes, range(width, 2 * width)))
+        lower = pick_lanes(builder, lanes, range(width))
+        lanes = combine(builder, lower, pick_lanes(builder, lanes, range(width, 2 * width)))
     return builder.extract_element(lanes, ir.Constant(INDEX, 0))
 
 
-def _vector(lanes: Any) -> ir.VectorType:
+def total_of(builder: Any, lanes: Any, width: int) -> Any:
+    """Return the sum of all lanes."""
+    return halve(builder, lanes, width, lambda b, lower, upper: b.fadd(lower, upper))
+
+
+def as_lanes(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
+    """Return the arguments as lanes like the result, a number as lanes that are all the same."""
+    kind = vector(signature.return_type)
+    return [
+        value if isinstance(given, Lanes) else everywhere(builder, context.cast(builder, value, given, FLOAT), kind)
+        for value, given in zip(args, signature.args, strict=True)
+    ]
+
+
+def vector(lanes: Any) -> ir.VectorType:
+    """Return the LLVM type of lanes."""
     return ir.VectorType(ir.DoubleType(), lanes.width)
 
 
-def _pointer(context: Any, builder: Any, lanes: Any, array_type: Any, array: Any, start: Any) -> Any:
+def pointer_to(context: Any, builder: Any, lanes: Any, array_type: Any, array: Any, start: Any) -> Any:
+    """Return the place of array[start] as that of lanes; `start` counts all numbers of the array."""
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [start]), _vector(lanes).as_pointer())
+    return builder.bitcast(builder.gep(data, [start]), vector(lanes).as_pointer())
 
 
-def _load(context: Any, builder: Any, lanes: Any, array_type: Any, array: Any, start: Any) -> Any:
-    return builder.load(_pointer(context, builder, lanes, array_type, array, start), align=8)
+def load_lanes(context: Any, builder: Any, lanes: Any, array_type: Any, array: Any, start: Any) -> Any:
+    """Load lanes from array[start] on."""
+    return builder.load(pointer_to(context, builder, lanes, array_type, array, start), align=8)
 
 
-def _pick(builder: Any, value: Any, entries: Any) -> Any:
+def pick_lanes(builder: Any, value: Any, entries: Any) -> Any:
+    """Return some of the lanes, in this order."""
     mask = ir.Constant(ir.VectorType(INDEX, len(entries)), list(entries))
     return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
 
 
-def _everywhere(builder: Any, scalar: Any, vector_type: Any) -> Any:
+def everywhere(builder: Any, scalar: Any, vector_type: Any) -> Any:
+    """Return lanes that are all the same."""
     first = builder.insert_element(ir.Constant(vector_type, ir.Undefined), scalar, ir.Constant(INDEX, 0))
-    return _pick(builder, first, [0] * vector_type.count)
+    return pick_lanes(builder, first, [0] * vector_type.count)

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from delaytron.compiler.kernel import fill, kernel, slot
-from delaytron.kernels.lanes import add_products, add_scaled, prefetch, store_sum, store_totals, zero_tile, zeros
+from delaytron.kernels.lanes import add_products, prefetch, store_totals, zero_tile
+from delaytron.kernels.stripes import move_8, move_12, move_16, stripe_8, stripe_12, stripe_16
 from delaytron.records import Array, Rounds, Row, Size
 
 CACHE_LINE = 8  # doubles
 CLASSES: Any = slot()
 LANES: Any = slot()
-FIRST: Any = slot()
-SECOND: Any = slot()
 
 
 def padded(n_classes: int) -> int:
@@ -141,16 +140,6 @@ wide_4 = fill(tile, CLASSES=4, LANES=8)
 
 
 @kernel
-def long_norm(x: Array, out: Array) -> float:
-    """Return ||x||^2, in sixteen sums side by side; `out` is room for one number."""
-    norm_16(x.reshape(1, x.size), 1, x, out)
-    return float(out[0])
-
-
-norm_16 = fill(tile, CLASSES=1, LANES=16)
-
-
-@kernel
 def score_sparse(W: Array, indices: Rounds, values: Array, out: Array) -> None:
     """Write W x to `out`, a stripe of classes at a time: the even non-zeros and the odd ones, then their sum."""
     wide = W.shape[1] - W.shape[1] % 16
@@ -160,32 +149,6 @@ def score_sparse(W: Array, indices: Rounds, values: Array, out: Array) -> None:
         stripe_12(W, indices, values, out, wide)
     elif W.shape[1] - wide == 8:
         stripe_8(W, indices, values, out, wide)
-
-
-@kernel
-def stripe(W: Array, indices: Rounds, values: Array, out: Array, k: int) -> None:
-    """Write the scores of FIRST + SECOND classes from `k` on; they stay in registers meanwhile."""
-    a = zeros(FIRST)
-    b = zeros(SECOND)
-    c = zeros(FIRST)
-    d = zeros(SECOND)
-    for i in range(0, indices.size - 1, 2):
-        w, v = W[indices[i]], W[indices[i + 1]]
-        a = add_scaled(a, values[i], w, k)
-        b = add_scaled(b, values[i], w, k + FIRST)
-        c = add_scaled(c, values[i + 1], v, k)
-        d = add_scaled(d, values[i + 1], v, k + FIRST)
-    if indices.size % 2:
-        w = W[indices[indices.size - 1]]
-        a = add_scaled(a, values[indices.size - 1], w, k)
-        b = add_scaled(b, values[indices.size - 1], w, k + FIRST)
-    store_sum(a, c, out, k)
-    store_sum(b, d, out, k + FIRST)
-
-
-stripe_16 = fill(stripe, FIRST=8, SECOND=8)
-stripe_12 = fill(stripe, FIRST=8, SECOND=4)
-stripe_8 = fill(stripe, FIRST=4, SECOND=4)
 
 
 @kernel
@@ -205,19 +168,6 @@ def add_outer(W: Array, change: Array, indices: Any, values: Array) -> None:
                 move_12(w, change, values[i], wide)
             elif W.shape[1] - wide == 8:
                 move_8(w, change, values[i], wide)
-
-
-@kernel
-def move(w: Array, change: Array, value: float, k: int) -> None:
-    """Add value * change to the weights of FIRST + SECOND classes from `k` on."""
-    store_sum(add_scaled(zeros(FIRST), value, change, k), add_scaled(zeros(FIRST), 1.0, w, k), w, k)
-    second = k + FIRST
-    store_sum(add_scaled(zeros(SECOND), value, change, second), add_scaled(zeros(SECOND), 1.0, w, second), w, second)
-
-
-move_16 = fill(move, FIRST=8, SECOND=8)
-move_12 = fill(move, FIRST=8, SECOND=4)
-move_8 = fill(move, FIRST=4, SECOND=4)
 
 
 @kernel

@@ -1,10 +1,10 @@
 """THE delay loop: deliver, tick, update, predict, open; once, for every learner and every use.
 
-A learner fills the slots. The simulator runs `play` over many rounds and runs; the online object runs `advance`,
-`deliver` and `choose` round by round. Both execute the same lines: `tick`, `apply_event` and `pick`.
+A learner fills the slots. The simulator runs `play` over many rounds and runs; the online object runs `play_round`
+round by round. Both execute the same lines: `tick`, `apply_event` and `pick`.
 
-Compiled code cannot be interrupted by an exception of Python. So each of the three calls of the online object marks
-what it has done, and an object that was interrupted anywhere knows where to go on.
+Compiled code cannot be interrupted by an exception of Python. So every part of a round of the online object (`advance`,
+`deliver` and `choose`) marks what it has done, and an object that was interrupted anywhere knows where to go on.
 """
 
 from typing import Any
@@ -28,6 +28,7 @@ params_of: Any = slot()  # (params, r) -> the parameters of run r
 
 ANSWERED, EXPIRED, REVISED, DROPPED = 0, 1, 2, 3  # an answer; none came: wrong; the answer after that; none came
 BEGUN, APPLIED, KIND, NOW, PLAYED, GREEDY, LABEL, PROB = range(8)  # the cells of the online object's marks
+NOTHING = -1  # no clock to tick, no event, no draw
 BLOCK = 128  # rounds that one run plays before the next run does, so that runs share rows while they are cached
 
 
@@ -186,6 +187,30 @@ def choose(
     marks[LABEL] = label
     marks[PLAYED] = marks[NOW]
     return greedy, label, prob
+
+
+@kernel
+def play_round(
+    state: Any,
+    params: Any,
+    outstanding: int,
+    past: Play,
+    event: tuple[bool, int, int, int],
+    x: Row,
+    u: float,
+    scratch: tuple[Array, Array, Array],
+    extra: Array,
+) -> tuple[int, int, float]:
+    """Play the round that `NOW` marks, with one event, or a part of that: what is `NOTHING` is left out."""
+    right, y, kind, flips = event
+    marks = scratch[2]
+    if outstanding != NOTHING:
+        advance(state, params, int(marks[NOW]), outstanding, marks)
+    if kind != NOTHING:
+        deliver(state, params, past, right, y, kind, flips, marks)
+    if u != NOTHING:
+        return choose(state, params, x, u, scratch, extra)
+    return NOTHING, NOTHING, 0.0
 
 
 @kernel

@@ -1,32 +1,30 @@
-"""The multinomial logit, and what "right" or "wrong" about one label says about all of them."""
+"""The multinomial logit, and what "right" or "wrong" about one label says about all of them.
+
+The arrays of a state that have a number for each class are padded to whole vectors; in the padding a score is far below
+all others, so that its chance is as good as 0.
+"""
 
 from delaytron.compiler.kernel import kernel
-from delaytron.kernels.exponential import exponentials
+from delaytron.kernels.exponential import exponential
+from delaytron.kernels.lanes import load, replace_lane, store, total, where_below, zeros
 from delaytron.records import Array
 
+WIDTH = 4  # lanes: the padded classes are a multiple of it
 LEAST_SLOPE = 1e-3  # of the loss in a score: a class with less is left alone
 SMALLEST_REST = 1e-6  # of 1 - p: a "wrong" about a label that seemed certain must not count for more than all others
 
 
 @kernel
-def softmax(scores: Array, best: int, p: Array, room: Array) -> None:
-    """Write exp(score) / sum to `p`; `best` has the highest score."""
-    for k in range(p.size):
-        p[k] = scores[k] - scores[best]
-    exponentials(p, room)
-    share = 1.0 / total(p)
-    for k in range(p.size):
-        p[k] *= share
-
-
-@kernel
-def total(p: Array) -> float:
-    """Return the sum of all numbers, the even ones and the odd ones side by side."""
-    even, odd = 0.0, 0.0
-    for k in range(0, p.size - 1, 2):
-        even += p[k]
-        odd += p[k + 1]
-    return even + (odd + p[p.size - 1] if p.size % 2 else odd)
+def softmax(scores: Array, top: float, p: Array) -> None:
+    """Write exp(score) / sum to `p`; `top` is the highest score."""
+    sums = zeros(WIDTH)
+    for k in range(0, p.size, WIDTH):
+        power = exponential(load(scores, k, WIDTH) - top)
+        store(power, p, k)
+        sums = sums + power
+    share = 1.0 / total(sums)
+    for k in range(0, p.size, WIDTH):
+        store(load(p, k, WIDTH) * share, p, k)
 
 
 @kernel
@@ -38,9 +36,10 @@ def bandit_gradient(p: Array, label: int, reward: float, g: Array) -> float:
     """
     odds = p[label] / max(1.0 - p[label], SMALLEST_REST)
     share = reward - (1.0 - reward) * odds
-    power = 0.0
-    for k in range(p.size):
-        slope = p[label] - reward if k == label else share * p[k]
-        g[k] = slope if abs(slope) >= LEAST_SLOPE else 0.0
-        power += g[k] * g[k]
-    return power
+    sums = zeros(WIDTH)
+    for k in range(0, p.size, WIDTH):
+        slope = replace_lane(share * load(p, k, WIDTH), label - k, p[label] - reward)
+        slope = where_below(slope * slope, LEAST_SLOPE * LEAST_SLOPE, 0.0, slope)
+        store(slope, g, k)
+        sums = sums + slope * slope
+    return total(sums)

@@ -7,7 +7,7 @@ non-zeros alone; a refresh adds what the zeros differ by, and merges both parts 
 
 What is known of the features stands in one table, `features`: for dense rows it has a row for each kind of number, so
 that all features are contiguous; for sparse rows a row for each feature, one cache line, so that a non-zero touches
-one. Only this file and `kernels.centred` know.
+one. Only this file, `kernels.standard_rows` and `kernels.centred` know.
 
 ===============  ===================================================================================
 `CENTRE`         the mean at the last refresh
@@ -30,7 +30,7 @@ import numpy as np
 from delaytron.compiler.kernel import kernel
 from delaytron.records import Array, Ints, Size
 
-CENTRE, INVERSE, OFF, OFF_SQUARED, COUNT, ZERO, ZERO_STEP, D = range(8)  # the table
+CENTRE, INVERSE, ZERO, D, OFF, OFF_SQUARED, COUNT, SUM = range(8)  # the table: four to read, four to add to
 ROWS, NEXT, LAST, SPARSE = range(4)  # the cells of `seen`
 GROWTH = 16  # a refresh comes when the rows have grown by one part in so many
 ROUNDING = 1e-26  # a variance below this share of the squared mean is nothing but rounding
@@ -39,7 +39,7 @@ LARGEST = 5.0  # standard deviations: what is farther out counts as this
 
 def empty_features(n_runs: int, size: Size) -> Array:
     """Return the table for no row seen."""
-    width = D + 1
+    width = SUM + 1
     return np.zeros((n_runs, size.n_features, width) if size.sparse else (n_runs, width, size.n_features))
 
 
@@ -51,50 +51,10 @@ def none_seen(n_runs: int, size: Size) -> Ints:
 
 
 @kernel
-def observe(state: Any, indices: Any, values: Array) -> None:
-    """Count one row in, and write it, standardised, to `z`: for a sparse row its non-zeros."""
-    state.seen[ROWS] += 1
-    z = state.z
-    if indices is None:
-        centre = state.features[CENTRE]
-        inverse = state.features[INVERSE]
-        first = state.features[OFF]
-        second = state.features[OFF_SQUARED]
-        for j in range(values.size):
-            off = values[j] - centre[j]
-            first[j] += off
-            second[j] += off * off
-            z[j] = standardized(off, inverse[j])
-    else:
-        for i in range(values.size):
-            feature = state.features[indices[i]]
-            off = values[i] - feature[CENTRE]
-            feature[OFF] += off
-            feature[OFF_SQUARED] += off * off
-            feature[COUNT] += 1.0
-            z[i] = standardized(off, feature[INVERSE])
-
-
-@kernel
-def standardize_row(state: Any, indices: Any, values: Array) -> None:
-    """Write a row, standardised, to `z`: for a sparse row its non-zeros."""
-    z = state.z
-    if indices is None:
-        centre = state.features[CENTRE]
-        inverse = state.features[INVERSE]
-        for j in range(values.size):
-            z[j] = standardized(values[j] - centre[j], inverse[j])
-    else:
-        for i in range(values.size):
-            feature = state.features[indices[i]]
-            z[i] = standardized(values[i] - feature[CENTRE], feature[INVERSE])
-
-
-@kernel
 def standardized(off: float, inverse: float) -> float:
     """Return one number of a standardised row, given how far it is off the mean."""
-    z = off * inverse
-    return -LARGEST if z < -LARGEST else (LARGEST if z > LARGEST else z)
+    z = max(off * inverse, -LARGEST)
+    return z if z < LARGEST else LARGEST
 
 
 @kernel
@@ -106,21 +66,40 @@ def is_due(state: Any) -> bool:
 @kernel
 def refresh_statistics(state: Any, table: Any, sparse: bool) -> None:
     """Standardise by all rows seen so far from now on; `table` has a row for each feature, whatever the rows are."""
-    rows = state.seen[ROWS]
-    new = rows - state.seen[LAST]
+    rows = float(state.seen[ROWS])
+    new = float(state.seen[ROWS] - state.seen[LAST])
     for j in range(state.squares.size):
         feature = table[j]
         if sparse:
             count_zeros(feature, new - feature[COUNT])
-        merge(feature, state.squares, j, float(rows), float(new))
-        variance = state.squares[j] / rows
-        varies = variance > ROUNDING * feature[CENTRE] * feature[CENTRE]
-        feature[INVERSE] = 1.0 / sqrt(variance) if varies else 0.0
-        feature[OFF] = 0.0
-        feature[OFF_SQUARED] = 0.0
-        feature[COUNT] = 0.0
+        refresh_feature(feature, state.squares, j, rows, new)
+    set_next_refresh(state)
+
+
+@kernel
+def refresh_feature(feature: Array, squares: Array, j: int, rows: float, new: float) -> None:
+    """Standardise feature j by all rows seen so far from now on, `new` of them since the last refresh."""
+    merge(feature, squares, j, rows, new)
+    variance = squares[j] / rows
+    varies = variance > ROUNDING * feature[CENTRE] * feature[CENTRE]
+    feature[INVERSE] = 1.0 / sqrt(variance) if varies else 0.0
+    feature[OFF] = 0.0
+    feature[OFF_SQUARED] = 0.0
+    feature[COUNT] = 0.0
+
+
+@kernel
+def set_next_refresh(state: Any) -> None:
+    """Note that a refresh was made now."""
+    rows = state.seen[ROWS]
     state.seen[LAST] = rows
     state.seen[NEXT] = rows + max(1, rows // GROWTH)
+
+
+@kernel
+def is_unseen(feature: Array, squares: float) -> bool:
+    """Whether a feature was 0 in all rows, so that a refresh changes nothing of it."""
+    return bool(feature[COUNT] == 0.0 and feature[CENTRE] == 0.0 and squares == 0.0)
 
 
 @kernel

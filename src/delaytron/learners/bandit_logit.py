@@ -8,12 +8,13 @@ import numpy as np
 from delaytron.checks import check_integer, check_number, check_scale
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.errors import InvalidInput
-from delaytron.kernels.centred import add_step, compare_with_zero, count_gradient, score_row
+from delaytron.kernels.centred import add_step, count_gradient, first_of, score_row, squared_length
 from delaytron.kernels.inverse_gaps import count_label, weigh_gaps
 from delaytron.kernels.linear import row_of
 from delaytron.kernels.memory import keep, place_of
 from delaytron.kernels.softmax import bandit_gradient, softmax
-from delaytron.kernels.standard import ZERO_STEP, is_due, observe, standardize_row
+from delaytron.kernels.standard import ZERO, D, is_due
+from delaytron.kernels.standard_rows import observe, standardize_row
 from delaytron.learners.base import Learner
 from delaytron.learners.logit_state import SO_FAR, Remembering, State, init, init_remembering, refresh
 from delaytron.learners.options import Common
@@ -46,11 +47,11 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: 
 @kernel
 def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
     """Count the row in, and explore by inverse gaps of the chances that the model gives to every label."""
-    observe(state, x.indices, x.values)
-    length, along = compare_with_zero(state, x.indices, x.values)
-    greedy = score_row(state, x.indices, x.values, length, along, scores)
-    softmax(scores, greedy, p, state.room)
-    weigh_gaps(state, greedy, params.floor, p)
+    more, along = observe(state, x.indices, x.values)
+    top = score_row(state, x.indices, x.values, squared_length(state, more), along, scores)
+    greedy = first_of(scores, top)
+    softmax(scores, top, state.p)
+    weigh_gaps(state, state.p, greedy, params.floor, p)
     return greedy
 
 
@@ -73,10 +74,10 @@ def step(state: Any, params: Any, past: Play, answer: Any) -> None:
 @kernel
 def learn(state: Any, indices: Any, values: Array, label: int, reward: float) -> None:
     """Take one damped AdaGrad step on the likelihood of the answer, at the present weights and statistics."""
-    standardize_row(state, indices, values)
-    length, along = compare_with_zero(state, indices, values)
-    best = score_row(state, indices, values, length, along, state.scores)
-    softmax(state.scores, best, state.p, state.room)
+    more, along = standardize_row(state, indices, values)
+    length = squared_length(state, more)
+    top = score_row(state, indices, values, length, along, state.scores)
+    softmax(state.scores, top, state.p)
     power = bandit_gradient(state.p, label, reward, state.g)
     if power > 0.0:
         spread = count_gradient(state, indices, values, power / length) / length
@@ -118,9 +119,8 @@ def score_stream(state: Any, stream: Stream, scores: Array, out: Array) -> None:
     """Write the scores of every row of the stream to `out`."""
     for i in range(out.shape[0]):
         x = row_of(stream.indptr, stream.indices, stream.values, i)
-        standardize_row(state, x.indices, x.values)
-        length, along = compare_with_zero(state, x.indices, x.values)
-        score_row(state, x.indices, x.values, length, along, scores)
+        more, along = standardize_row(state, x.indices, x.values)
+        score_row(state, x.indices, x.values, squared_length(state, more), along, scores)
         for k in range(out.shape[1]):
             out[i, k] = scores[k]
 
@@ -211,7 +211,7 @@ class BanditLogit(Learner):
         """Return the weights of a state."""
         features = self._matrix(state.W)
         if self.sparse:
-            features += np.outer(state.shift, state.features[:, ZERO_STEP])
+            features += np.outer(state.shift[: self.n_classes], state.features[:, D] * state.features[:, ZERO])
         return np.column_stack([features, state.bias])
 
 

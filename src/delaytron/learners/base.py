@@ -104,7 +104,6 @@ class Learner:
             self._prepare(now)
             rounds.compile_all(self, row)
             rounds.begin(self, now)
-            rounds.apply_arrived(self)
             play = rounds.choose(self, now, row)
             self._interrupted = False
             return cast(Decision, self._decision(play))

@@ -9,17 +9,34 @@ import numpy as np
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.centred import (
     D_OF_BIAS,
+    FAR_BELOW,
     FIRST,
     N_CELLS,
     SUM_OF_BIAS,
+    clear_shift,
     fold_shift,
-    refresh_rates,
+    rate_of,
+    refresh_constant,
     refresh_zero,
 )
-from delaytron.kernels.inverse_gaps import count_label
+from delaytron.kernels.inverse_gaps import NEVER, count_label
 from delaytron.kernels.linear import padded, zero_weights
 from delaytron.kernels.memory import FIELDS, empty_memory
-from delaytron.kernels.standard import LAST, NEXT, ROWS, SPARSE, D, empty_features, none_seen, refresh_statistics
+from delaytron.kernels.standard import (
+    COUNT,
+    LAST,
+    NEXT,
+    ROWS,
+    SPARSE,
+    SUM,
+    D,
+    count_zeros,
+    empty_features,
+    is_unseen,
+    none_seen,
+    refresh_feature,
+    set_next_refresh,
+)
 from delaytron.records import Array, Ints, Size
 
 RATE = 0.9  # of a step, times lr
@@ -31,7 +48,8 @@ class State(NamedTuple):
     """The model (`kernels.centred`), the statistics of the rows (`kernels.standard`), and what is known of the labels.
 
     `power` sums up the squared gradients of every class, `rates` are its steps as of the last refresh; `answers` counts
-    those so far and those at the last refresh; `p`, `g` and `room` are room for a softmax and its gradient.
+    those so far and those at the last refresh; `p` and `g` are room for a softmax and its gradient. `shift`, `base`,
+    `known`, `scores`, `p` and `g` are padded to whole vectors.
     """
 
     W: Array
@@ -39,7 +57,6 @@ class State(NamedTuple):
     shift: Array
     base: Array
     features: Array
-    sums: Array
     cells: Array
     z: Array
     u: Array
@@ -52,7 +69,6 @@ class State(NamedTuple):
     scores: Array
     p: Array
     g: Array
-    room: Array
     seen: Ints
     squares: Array
 
@@ -72,10 +88,9 @@ def init(params: Any, size: Size) -> State:
     return State(
         W=zero_weights(n_runs, size),
         bias=np.zeros((n_runs, K)),
-        shift=np.zeros((n_runs, K)),
-        base=np.zeros((n_runs, K)),
+        shift=np.zeros((n_runs, padded(K))),
+        base=padded_with(FAR_BELOW, n_runs, K),
         features=features,
-        sums=np.zeros((n_runs, d)),
         cells=cells,
         z=np.zeros((n_runs, d)),
         u=np.zeros((n_runs, d)),
@@ -83,15 +98,21 @@ def init(params: Any, size: Size) -> State:
         rates=np.repeat(RATE * params.lr[:, None], K, axis=1),
         plays=np.zeros((n_runs, K)),
         confirmations=np.zeros((n_runs, K)),
-        known=np.zeros((n_runs, K)),
+        known=padded_with(NEVER, n_runs, K),
         answers=np.zeros((n_runs, 2)),
         scores=np.zeros((n_runs, padded(K))),
-        p=np.zeros((n_runs, K)),
+        p=np.zeros((n_runs, padded(K))),
         g=np.zeros((n_runs, padded(K))),
-        room=np.zeros((n_runs, K)),
         seen=none_seen(n_runs, size),
         squares=np.zeros((n_runs, d)),
     )
+
+
+def padded_with(number: float, n_runs: int, n_classes: int) -> Array:
+    """Return a zero for every class, and this number in the padding."""
+    classes = np.full((n_runs, padded(n_classes)), number)
+    classes[:, :n_classes] = 0.0
+    return classes
 
 
 def init_remembering(params: Any, size: Size) -> Any:
@@ -102,37 +123,52 @@ def init_remembering(params: Any, size: Size) -> Any:
 @kernel
 def refresh(state: Any, params: Any) -> None:
     """Standardise by all rows seen so far, and step by all gradients, from now on."""
+    share = 1.0
+    if params.forget > 0.0:
+        share = (1.0 - params.forget) ** (state.answers[SO_FAR] - state.answers[BEFORE])
+    state.cells[SUM_OF_BIAS] *= share
+    refresh_constant(state)
     if state.seen[SPARSE]:
-        fold_shift(state)
-        refresh_features(state, state.features, params.forget, True)
-        refresh_zero(state)
+        refresh_features(state, state.features, share, True)
     else:
-        refresh_features(state, state.features.T, params.forget, False)
-        for k in range(state.bias.size):
-            state.base[k] = state.bias[k]
+        refresh_features(state, state.features.T, share, False)
+    clear_shift(state)
+    set_next_refresh(state)
+    if share < 1.0:
+        fade(state, share)
     refresh_classes(state, params.lr)
     state.answers[BEFORE] = state.answers[SO_FAR]
 
 
 @kernel
-def refresh_features(state: Any, table: Any, forget: float, sparse: bool) -> None:
+def refresh_features(state: Any, table: Any, share: float, sparse: bool) -> None:
     """Bring the table up to date, which has a row for each feature here, whatever the rows are."""
-    refresh_statistics(state, table, sparse)
-    if forget > 0.0:
-        fade(state, (1.0 - forget) ** (state.answers[SO_FAR] - state.answers[BEFORE]))
-    refresh_rates(state, table)
+    rows = float(state.seen[ROWS])
+    new = float(state.seen[ROWS] - state.seen[LAST])
+    for j in range(state.squares.size):
+        feature = table[j]
+        if sparse and is_unseen(feature, state.squares[j]):
+            continue
+        if sparse:
+            fold_shift(state, feature, state.W[j])
+            count_zeros(feature, new - feature[COUNT])
+        refresh_feature(feature, state.squares, j, rows, new)
+        state.squares[j] *= share
+        feature[SUM] *= share
+        feature[D] = rate_of(feature[SUM], state.bias.size)
+        if sparse:
+            refresh_zero(state, feature, state.W[j])
 
 
 @kernel
 def fade(state: Any, share: float) -> None:
-    """Let only this share of all counts and sums remain, so that what comes now counts for more."""
+    """Let only this share of all counts remain, so that what comes now counts for more."""
     rows = max(1, int(share * state.seen[ROWS]))
     state.seen[NEXT] += rows - state.seen[ROWS]
     state.seen[ROWS] = rows
     state.seen[LAST] = rows
     state.answers[SO_FAR] *= share
-    state.cells[SUM_OF_BIAS] *= share
-    for field in (state.squares, state.sums, state.power, state.plays, state.confirmations):
+    for field in (state.power, state.plays, state.confirmations):
         for i in range(field.size):
             field[i] *= share
     for k in range(state.plays.size):

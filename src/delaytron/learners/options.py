@@ -61,14 +61,14 @@ def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], FeedbackM
 
 def read_answer(learner: Any, correct: Any, label: Any, reward: Any = None) -> float:
     """Check what `feedback` is told; return it as a small integer, or as the reward it is."""
+    if label is None and reward is None and correct is not None and learner.feedback_type == "correct":
+        return int(check_bool("correct", correct))
     given = {"correct": correct, "label": label, "reward": reward}
     told = [name for name, value in given.items() if value is not None]
     if reward is not None and told == ["reward"] and learner.takes_rewards:
         return _read_reward(learner, reward)
     if told != [learner.feedback_type]:
         raise InvalidInput(f"{type(learner).__name__} takes feedback(id, {_known(learner)}=...), nothing else")
-    if learner.feedback_type == "correct":
-        return int(check_bool("correct", correct))
     if check_integer("label", label, at_least=0) >= learner.n_classes:
         raise InvalidInput(f"label must be in 0..{learner.n_classes - 1}, got {label!r}")
     return int(label)

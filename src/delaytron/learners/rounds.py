@@ -1,9 +1,11 @@
 """The rounds of the online object, in steps that can be interrupted anywhere and gone on with exactly.
 
 An exception may come between any two lines: Ctrl-C, a timer. Compiled code cannot be interrupted, so each of its three
-calls (`advance`, `deliver`, `choose`) marks what it has done; everything else can be done again without harm. A round
+parts (`advance`, `deliver`, `choose`) marks what it has done; everything else can be done again without harm. A round
 that was interrupted before `choose` has not been played: what it let expire waits again, and the next `decide` takes it
 up where it was. After `choose` it has been played, and is filed as open.
+
+Where at most one event waits, all three parts are one call of compiled code.
 """
 
 from inspect import currentframe
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from delaytron.errors import DelaytronError
-from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOW, PLAYED, PROB
+from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOTHING, NOW, PLAYED, PROB
 from delaytron.learners.scoring import new_scratch
 from delaytron.records import Array, Play, Row
 from delaytron.rng import stream
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from delaytron.learners.base import Learner
 
 N_MARKS = 8
+NO_EVENT = (False, 0, NOTHING, 0)
 ENTRIES: set[CodeType] = set()  # the code of every call that may change a learner
 
 
@@ -45,17 +48,14 @@ def compile_all(learner: "Learner", row: Row) -> None:
     rule = learner.rule
     extra = np.empty(len(rule.extras))
     fixed = (learner.state, learner.params)
-    if rule.keeps_clock:
-        rule.advance.ready(*fixed, 1, 1, learner._marks)
-    rule.choose.ready(*fixed, row, 0.5, learner.scratch, extra)
-    event = (*fixed, Play(1, row, 0, 0, 0.5, extra), True, 1, 0, 0, learner._marks)
+    past = Play(1, row, 0, 0, 0.5, extra)
+    rule.play_round.ready(*fixed, 1, past, (True, 1, 0, 0), row, 0.5, learner.scratch, extra)
     if learner.average:
         room = np.empty(learner._average.shape_about(row))
+        event = (*fixed, past, True, 1, 0, 0, learner._marks)
         rule.deliver_averaged.ready(*event, (learner._average.total, room), 1)
-    else:
-        rule.deliver.ready(*event)
     if learner.takes_rewards:
-        rule.deliver_reward.ready(*event[:3], 0.5, 0, learner._marks)
+        rule.deliver_reward.ready(*fixed, past, 0.5, 0, learner._marks)
     learner._is_compiled = True
 
 
@@ -71,35 +71,70 @@ def rewind(learner: "Learner") -> None:
 
 
 def begin(learner: "Learner", now: int) -> None:
-    """End the wait that ends with this round, and let the clock tick, once."""
+    """End the wait that ends with this round; where several events wait, let the clock tick and apply them."""
     model = learner.feedback_model
     if model.expires:
         learner.ledger.expire(model.expiring(now), model.expiry_kind)
-    if learner.rule.keeps_clock and learner._marks[BEGUN] < now:
-        waiting = learner.ledger.pending + 1
-        learner.rule.advance.compiled(learner.state, learner.params, now, waiting, learner._marks)
+    learner._marks[NOW] = now
+    if learner.ledger.arrived and not _is_one_event(learner):
+        _tick(learner)
+        apply_arrived(learner)
+
+
+def _is_one_event(learner: "Learner") -> bool:
+    """Whether one event waits, of the kind that can be applied within the call that chooses."""
+    if len(learner.ledger.arrived) != 1 or learner.average:
+        return False
+    (number,) = learner.ledger.arrived
+    return not 0 < learner.ledger.answers[number - 1] < 1
+
+
+def _outstanding(learner: "Learner") -> int:
+    """Return how many rounds wait for an answer in the round that begins; nothing if its clock need not tick."""
+    begun = not learner.rule.keeps_clock or learner._marks[BEGUN] >= learner._marks[NOW]
+    return NOTHING if begun else learner.ledger.pending + 1
+
+
+def _tick(learner: "Learner") -> None:
+    """Let the clock tick, once, and do nothing else."""
+    past = next(iter(learner.ledger.plays.values()))
+    _run(learner, _outstanding(learner), past, NO_EVENT)
 
 
 def apply_arrived(learner: "Learner") -> None:
     """Apply what arrived, in the order of the rounds."""
     for number in sorted(learner.ledger.arrived):
-        _deliver(learner, learner.ledger.plays[number], learner.ledger.arrived[number])
+        _deliver(learner, learner.ledger.plays[number])
         _close(learner, number)
 
 
-def _deliver(learner: "Learner", past: Play, kind: int) -> None:
-    answer = max(0, learner.ledger.answers[past.round - 1])
+def _deliver(learner: "Learner", past: Play) -> None:
+    answer = learner.ledger.answers[past.round - 1]
     if 0 < answer < 1:
+        kind = learner.ledger.arrived[past.round]
         learner.rule.deliver_reward.compiled(learner.state, learner.params, past, answer, kind, learner._marks)
         return
-    flips = learner._flips.get(past.round, 0)
-    event = (learner.state, learner.params, past, answer == 1, int(answer), kind, flips, learner._marks)
+    event = _event(learner, past.round)
     if learner.average:
         room = np.empty(learner._average.shape_about(past.x))
         now = learner.ledger.rounds + 1
-        learner.rule.deliver_averaged.compiled(*event, (learner._average.total, room), now)
+        common = (learner.state, learner.params, past, *event, learner._marks)
+        learner.rule.deliver_averaged.compiled(*common, (learner._average.total, room), now)
     else:
-        learner.rule.deliver.compiled(*event)
+        _run(learner, NOTHING, past, event)
+
+
+def _event(learner: "Learner", number: int) -> tuple[bool, int, int, int]:
+    """Return what arrived for a decision: whether it is right, the answer, the kind, and how noise would bend it."""
+    answer = int(max(0, learner.ledger.answers[number - 1]))
+    return answer == 1, answer, learner.ledger.arrived[number], learner._flips.get(number, 0)
+
+
+def _run(learner: "Learner", outstanding: int, past: Play, event: tuple[bool, int, int, int]) -> None:
+    """Run a part of a round in which nothing is chosen."""
+    fixed = (learner.state, learner.params)
+    rest = (past.x, float(NOTHING), learner.scratch, past.extra)
+    learner.rule.play_round.compiled(*fixed, outstanding, past, event, *rest)
 
 
 def _close(learner: "Learner", number: int) -> None:
@@ -112,16 +147,24 @@ def _close(learner: "Learner", number: int) -> None:
 
 
 def choose(learner: "Learner", now: int, row: Row) -> Play:
-    """Play the round: draw, choose and file the decision."""
+    """Play the round: let the clock tick, apply the event that waits, draw, choose and file the decision."""
+    ledger = learner.ledger
     extra = np.empty(len(learner.rule.extras))
     learner._at_hand = (row, extra)
     u = learner._draws.random()
     if learner.feedback_model.flips:
         learner._flips[now] = int(learner.feedback_model.flip_mask(learner._noise.random()))
-    learner._marks[NOW] = now
-    greedy, label, prob = learner.rule.choose.compiled(learner.state, learner.params, row, u, learner.scratch, extra)
+    number = next(iter(ledger.arrived), NOTHING)
+    past = Play(now, row, 0, 0, 0.0, extra) if number == NOTHING else ledger.plays[number]
+    event = NO_EVENT if number == NOTHING else _event(learner, number)
+    outstanding = _outstanding(learner)
+    greedy, label, prob = learner.rule.play_round.compiled(
+        learner.state, learner.params, outstanding, past, event, row, u, learner.scratch, extra
+    )
+    if number != NOTHING:
+        _close(learner, number)
     play = Play(now, row, greedy, label, prob, extra)
-    learner.ledger.open(play)
+    ledger.open(play)
     return play
 
 

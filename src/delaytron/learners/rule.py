@@ -117,9 +117,9 @@ class Rule:
         return self._bind("play", loop.play)
 
     @cached_property
-    def advance(self) -> Any:
-        """The beginning of one round."""
-        return self._bind("advance", loop.advance)
+    def play_round(self) -> Any:
+        """One round, or a part of it."""
+        return self._bind("play_round", loop.play_round)
 
     @cached_property
     def deliver(self) -> Any:

@@ -21,14 +21,8 @@ import numpy as np
 
 from delaytron.compiler.kernel import fill, interpreted, kernel, slot
 from delaytron.kernels.linear import row_of, squared_norm
-from delaytron.kernels.standard import (
-    empty_features,
-    is_due,
-    none_seen,
-    observe,
-    refresh_statistics,
-    standardize_row,
-)
+from delaytron.kernels.standard import empty_features, is_due, none_seen, refresh_statistics
+from delaytron.kernels.standard_rows import observe, standardize_row
 from delaytron.learners.rule import Rule, step_late
 from delaytron.learners.scoring import NO_LABELS, SCORED, score_rows
 from delaytron.matrices import as_stream
