@@ -25,14 +25,16 @@ class Rows:
         self.squares = self.squares + within + off**2 * self.n * m / n
         self.mean = self.mean + off * m / n
         self.variance = self.squares / n
-        self.squares = share * self.squares
-        self.n, self.new = max(1, int(share * n)), []
+        self.n, self.new = max(1, int(share * n + 0.5)), []
+        self.squares = self.n / n * self.squares
         self.due = self.n + max(1, n // 16)
+
+    def varies(self):
+        return self.variance > 1e-26 * self.mean**2
 
     def standardize(self, x):
         """Return the row in standard deviations from the mean, at most 5, with a constant, and of unit length."""
-        varies = self.variance > 1e-26 * self.mean**2
-        z = np.where(varies, (x - self.mean) / np.sqrt(np.where(varies, self.variance, 1.0)), 0.0)
+        z = np.where(self.varies(), (x - self.mean) / np.sqrt(np.where(self.varies(), self.variance, 1.0)), 0.0)
         z = np.append(np.clip(z, -5, 5), 1.0)
         return z / np.sqrt((z**2).sum())
 
@@ -44,14 +46,19 @@ class Logit:
         self.K, self.lr = K, lr
         self.W = np.zeros((K, d + 1))
         self.C, self.R = np.zeros(d + 1), np.zeros(K)
-        self.refresh(1.0)
+        self.varied, self.mean_C = np.zeros(d, bool), 0.0
+        self.refresh(1.0, self.varied)
 
-    def refresh(self, share):
-        """Let a share of the sums remain, and step by them from now on."""
+    def refresh(self, share, varies):
+        """Let a share of the sums remain, and step by them from now on; new features begin with the mean."""
+        self.C[:-1][varies & ~self.varied] += self.mean_C
         self.C *= share
         self.R *= share
+        self.mean_C = self.C[:-1][varies].mean() if varies.any() else 0.0
+        self.varied = varies
         self.D = 1 / np.sqrt(0.01 + self.C / self.K)
-        self.r = 0.9 * self.lr * np.sqrt((0.1 + self.R.mean()) / (0.1 + self.R))
+        size = max(1.3, np.sqrt((self.W[:, :-1] ** 2).sum() / (self.K * max(1, varies.sum()))))
+        self.r = 0.7 * self.lr * size * np.sqrt((0.1 + self.R.mean()) / (0.1 + self.R))
 
     def chances(self, z):
         scores = (self.W * z).sum(axis=1)
@@ -97,7 +104,7 @@ def bandit_logit(X, y, delays, draws, n_classes, lr=1.0, explore_floor=0.0, forg
         if t > 1 and rows.is_due():
             share = (1 - forget) ** (n - n_before)
             rows.refresh(share)
-            logit.refresh(share)
+            logit.refresh(share, rows.varies())
             plays, confirmations = share * plays, share * confirmations
             n = n_before = share * n
         S = receive(delays, t)

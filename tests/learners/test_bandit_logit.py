@@ -130,7 +130,7 @@ class TestRewards:
             learner.feedback(decision.id, reward=reward)
             if rows.new and rows.is_due():
                 rows.refresh(1.0)
-                text.refresh(1.0)
+                text.refresh(1.0, rows.varies())
             for past in told:
                 text.learn(rows.standardize(past[0]), *past[1:])
             told = [(x, decision.label, reward)]

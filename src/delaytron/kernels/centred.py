@@ -23,7 +23,8 @@ The fields of a state that these functions use, besides those of `kernels.standa
             and `base` is far below all scores there
 `features`  also `D`: 1 / sqrt(FIRST + C / K), as of the last refresh; `SUM`: the squared gradients so far, C; for
             sparse rows `ZERO`, the standardised row of zeros
-`cells`     |zero|^2, <D zero, zero>, what C lacks along zero^2, C and D of the constant
+`cells`     |zero|^2, <D zero, zero>, what C lacks along zero^2, C and D of the constant, the mean C of the features
+            that varied at the last refresh
 `z`, `u`    room for a row's delta, and for D delta
 ==========  ===================================================================================
 """
@@ -40,8 +41,8 @@ from delaytron.kernels.standard_rows import DENSE_WIDTH, SPARSE_WIDTH
 from delaytron.records import Array, Rounds
 
 WIDTH: Any = slot()
-LENGTH, SPREAD, LACKING, SUM_OF_BIAS, D_OF_BIAS = range(5)  # the cells
-N_CELLS = 5
+LENGTH, SPREAD, LACKING, SUM_OF_BIAS, D_OF_BIAS, MEAN_SUM = range(6)  # the cells
+N_CELLS = 6
 FAR_BELOW = -1e300  # the base in the padding of the classes
 FIRST = 0.01  # what the sums start from: rows have length 1, so it does not depend on their number of features
 

@@ -11,6 +11,7 @@ from delaytron.kernels.centred import (
     D_OF_BIAS,
     FAR_BELOW,
     FIRST,
+    MEAN_SUM,
     N_CELLS,
     SUM_OF_BIAS,
     clear_shift,
@@ -20,10 +21,11 @@ from delaytron.kernels.centred import (
     refresh_zero,
 )
 from delaytron.kernels.inverse_gaps import NEVER, count_label
-from delaytron.kernels.linear import padded, zero_weights
+from delaytron.kernels.linear import padded, squared_norm, zero_weights
 from delaytron.kernels.memory import FIELDS, empty_memory
 from delaytron.kernels.standard import (
     COUNT,
+    INVERSE,
     LAST,
     NEXT,
     ROWS,
@@ -39,7 +41,8 @@ from delaytron.kernels.standard import (
 )
 from delaytron.records import Array, Ints, Size
 
-RATE = 0.9  # of a step, times lr
+RATE = 0.7  # of a step, times lr and the size of the weights
+LEAST_SIZE = 1.3  # of the weights, as far as steps are concerned
 SMOOTHING = 0.1  # of the classes' own rates
 SO_FAR, BEFORE = 0, 1  # the cells of the answers: those so far, and those at the last refresh
 
@@ -95,7 +98,7 @@ def init(params: Any, size: Size) -> State:
         z=np.zeros((n_runs, d)),
         u=np.zeros((n_runs, d)),
         power=np.zeros((n_runs, K)),
-        rates=np.repeat(RATE * params.lr[:, None], K, axis=1),
+        rates=np.repeat(RATE * LEAST_SIZE * params.lr[:, None], K, axis=1),
         plays=np.zeros((n_runs, K)),
         confirmations=np.zeros((n_runs, K)),
         known=padded_with(NEVER, n_runs, K),
@@ -129,22 +132,28 @@ def refresh(state: Any, params: Any) -> None:
     state.cells[SUM_OF_BIAS] *= share
     refresh_constant(state)
     if state.seen[SPARSE]:
-        refresh_features(state, state.features, share, True)
+        n_varying = refresh_features(state, state.features, share, True)
     else:
-        refresh_features(state, state.features.T, share, False)
+        n_varying = refresh_features(state, state.features.T, share, False)
     clear_shift(state)
     set_next_refresh(state)
     if share < 1.0:
         fade(state, share)
-    refresh_classes(state, params.lr)
+    refresh_classes(state, params.lr * size_of_weights(state, n_varying))
     state.answers[BEFORE] = state.answers[SO_FAR]
 
 
 @kernel
-def refresh_features(state: Any, table: Any, share: float, sparse: bool) -> None:
-    """Bring the table up to date, which has a row for each feature here, whatever the rows are."""
+def refresh_features(state: Any, table: Any, share: float, sparse: bool) -> int:
+    """Bring the table up to date, which has a row for each feature here, whatever the rows are; return how many vary.
+
+    A feature that begins to vary takes steps as the others do: else it would take huge ones until the next refresh.
+    """
     rows = float(state.seen[ROWS])
     new = float(state.seen[ROWS] - state.seen[LAST])
+    known = state.cells[MEAN_SUM]
+    state.cells[MEAN_SUM] = 0.0
+    n_varying = 0
     for j in range(state.squares.size):
         feature = table[j]
         if sparse and is_unseen(feature, state.squares[j]):
@@ -152,18 +161,30 @@ def refresh_features(state: Any, table: Any, share: float, sparse: bool) -> None
         if sparse:
             fold_shift(state, feature, state.W[j])
             count_zeros(feature, new - feature[COUNT])
+        varied = feature[INVERSE] > 0.0
         refresh_feature(feature, state.squares, j, rows, new)
-        state.squares[j] *= share
-        feature[SUM] *= share
+        state.squares[j] *= kept_rows(rows, share) / rows
+        if feature[INVERSE] > 0.0:
+            feature[SUM] = share * (feature[SUM] if varied else feature[SUM] + known)
+            state.cells[MEAN_SUM] += feature[SUM]
+            n_varying += 1
         feature[D] = rate_of(feature[SUM], state.bias.size)
         if sparse:
             refresh_zero(state, feature, state.W[j])
+    state.cells[MEAN_SUM] /= max(1, n_varying)
+    return n_varying
+
+
+@kernel
+def kept_rows(rows: float, share: float) -> int:
+    """Return how many rows remain: the nearest, as a few would never become more if the share were rounded down."""
+    return max(1, int(share * rows + 0.5))
 
 
 @kernel
 def fade(state: Any, share: float) -> None:
     """Let only this share of all counts remain, so that what comes now counts for more."""
-    rows = max(1, int(share * state.seen[ROWS]))
+    rows = kept_rows(float(state.seen[ROWS]), share)
     state.seen[NEXT] += rows - state.seen[ROWS]
     state.seen[ROWS] = rows
     state.seen[LAST] = rows
@@ -177,10 +198,19 @@ def fade(state: Any, share: float) -> None:
 
 
 @kernel
-def refresh_classes(state: Any, lr: float) -> None:
+def size_of_weights(state: Any, n_varying: int) -> float:
+    """Return the root mean square of the weights: where large ones are needed, steps must be as large to get there."""
+    total = 0.0
+    for i in range(state.W.shape[0]):
+        total += squared_norm(state.W[i])
+    return max(LEAST_SIZE, sqrt(total / (max(1, n_varying) * state.power.size)))
+
+
+@kernel
+def refresh_classes(state: Any, rate: float) -> None:
     """A class that moved less than the others takes larger steps."""
     mean = 0.0
     for k in range(state.power.size):
         mean += state.power[k] / state.power.size
     for k in range(state.power.size):
-        state.rates[k] = RATE * lr * sqrt((SMOOTHING + mean) / (SMOOTHING + state.power[k]))
+        state.rates[k] = RATE * rate * sqrt((SMOOTHING + mean) / (SMOOTHING + state.power[k]))
