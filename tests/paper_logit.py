@@ -79,6 +79,25 @@ class Logit:
         self.W -= np.outer(self.r * g / (1 + 0.3 * self.r * v * np.abs(g)), self.D * z)
 
 
+class Watch:
+    """Bets, one for each class of delays, that answers are right half as often as they were."""
+
+    def __init__(self, start):
+        self.start = start
+        self.told, self.wealth = {}, {}
+
+    def hear(self, delay, reward):
+        rewards = self.told.setdefault(delay.bit_length(), [])
+        if len(rewards) >= 100:
+            q = min(0.9, sum(rewards) / len(rewards))
+            gain = reward / 2 + (1 - reward) * (1 - q / 2) / (1 - q)
+            self.wealth[delay.bit_length()] = gain * max(1, self.wealth.get(delay.bit_length(), 1))
+        rewards.append(reward)
+        self.changed = self.changed or max(self.wealth.values(), default=0) > 1e16
+
+    changed = False
+
+
 def inverse_gaps(p, n, plays, confirmations, floor):
     """P(r) = l / (K l + gamma_r (p_b - p_r)); those that look best share the rest."""
     K = len(p)
@@ -94,21 +113,33 @@ def inverse_gaps(p, n, plays, confirmations, floor):
 def bandit_logit(X, y, delays, draws, n_classes, lr=1.0, explore_floor=0.0, forget=0.0, replay=0):
     """A multinomial logit on standardised rows; answers are learned with what is known when they come."""
     T, d = X.shape
-    rows, logit = Rows(d), Logit(n_classes, d, lr)
+    rows, logit, watch = Rows(d), Logit(n_classes, d, lr), Watch(0)
     plays, confirmations = np.zeros(n_classes), np.zeros(n_classes)
     n = n_before = 0
     kept = []
     waiting = {}
     run = Run()
     for t in range(1, T + 1):
+        if watch.changed:
+            varied = logit.varied
+            logit, watch = Logit(n_classes, d, lr), Watch(t)
+            logit.varied = varied
+            plays, confirmations = np.zeros(n_classes), np.zeros(n_classes)
+            n = n_before = 0
+            kept = []
+            rows.due = 0
         if t > 1 and rows.is_due():
             share = (1 - forget) ** (n - n_before)
             rows.refresh(share)
+            rows.due = min(rows.due, rows.n + max(1, (t - watch.start) // 16))
             logit.refresh(share, rows.varies())
             plays, confirmations = share * plays, share * confirmations
             n = n_before = share * n
         S = receive(delays, t)
-        for x, label, right in [waiting.pop(s) for s in S]:
+        for s, (x, label, right) in [(s, waiting.pop(s)) for s in S]:
+            if s < watch.start:
+                continue
+            watch.hear(t - s, float(right))
             n += 1
             confirmations[label] += right
             logit.learn(rows.standardize(x), label, float(right))

@@ -47,6 +47,12 @@ def keep(state: Any, indices: Any, values: Array, label: int, reward: float) -> 
 
 
 @kernel
+def forget_all(state: Any) -> None:
+    """Keep none of them any longer."""
+    state.kept[0] = 0
+
+
+@kernel
 def place_of(kept: int, i: int, times: int) -> int:
     """Return where the i-th of `times` answers stands that are learned again; their ages are evenly spaced."""
     filled = min(kept, CAPACITY)

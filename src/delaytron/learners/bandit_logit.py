@@ -1,6 +1,5 @@
 """BanditLogit, the default: a multinomial logit that standardises its rows itself and needs no tuning."""
 
-from math import sqrt
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -8,24 +7,25 @@ import numpy as np
 from delaytron.checks import check_integer, check_number, check_scale
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.errors import InvalidInput
-from delaytron.kernels.centred import add_step, count_gradient, first_of, score_row, squared_length
+from delaytron.kernels.centred import first_of, score_row, squared_length
+from delaytron.kernels.drift import count_answer, has_changed
 from delaytron.kernels.inverse_gaps import count_label, weigh_gaps
 from delaytron.kernels.linear import row_of
-from delaytron.kernels.memory import keep, place_of
-from delaytron.kernels.softmax import bandit_gradient, softmax
+from delaytron.kernels.memory import forget_all
+from delaytron.kernels.softmax import softmax
 from delaytron.kernels.standard import ZERO, D, is_due
 from delaytron.kernels.standard_rows import observe, standardize_row
 from delaytron.learners.base import Learner
-from delaytron.learners.logit_state import SO_FAR, Remembering, State, init, init_remembering, refresh
+from delaytron.learners.logit_state import SO_FAR, Remembering, State, forget_answers, init, init_remembering, refresh
+from delaytron.learners.logit_step import forget_none, learn, learn_kept, learn_once
 from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.learners.scoring import score_parts
 from delaytron.matrices import check_matrix
 from delaytron.records import Array, Play, Row, Stream
 
-DAMPING = 0.3
-
 learn_again: Any = slot()  # (state, times, indices, values, label, reward): learn from those kept, and keep this one
+forget_kept: Any = slot()  # (state): forget those kept
 
 
 class Params(NamedTuple):
@@ -39,8 +39,12 @@ class Params(NamedTuple):
 
 @kernel
 def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: ARG001
-    """Refresh means, deviations and rates when the rows have grown by a sixteenth."""
-    if is_due(state):
+    """Refresh means, deviations and rates when the rows have grown by a sixteenth; begin again after a change."""
+    changed = has_changed(state, now)
+    if changed:
+        forget_answers(state, now)
+        forget_kept(state)
+    if changed or is_due(state):
         refresh(state, params)
 
 
@@ -65,53 +69,12 @@ def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, 
 def step(state: Any, params: Any, past: Play, answer: Any) -> None:
     """Learn from an answer: right, wrong, or a reward between 0 and 1."""
     reward = 1.0 * answer
+    if not count_answer(state, past.round, reward):
+        return
     state.answers[SO_FAR] += 1.0
     count_label(state, past.label, 0.0, reward)
     learn(state, past.x.indices, past.x.values, past.label, reward)
     learn_again(state, params.replay, past.x.indices, past.x.values, past.label, reward)
-
-
-@kernel
-def learn(state: Any, indices: Any, values: Array, label: int, reward: float) -> None:
-    """Take one damped AdaGrad step on the likelihood of the answer, at the present weights and statistics."""
-    more, along = standardize_row(state, indices, values)
-    length = squared_length(state, more)
-    top = score_row(state, indices, values, length, along, state.scores)
-    softmax(state.scores, top, state.p)
-    power = bandit_gradient(state.p, label, reward, state.g)
-    if power > 0.0:
-        spread = count_gradient(state, indices, values, power / length) / length
-        damp_steps(state, spread, 1.0 / sqrt(length))
-        add_step(state, indices, values, along, state.g)
-
-
-@kernel
-def damp_steps(state: Any, spread: float, scale: float) -> None:
-    """Turn the gradient in `g` into steps: about implicit ones, which do not go far beyond where the gradient ends."""
-    for k in range(state.power.size):
-        g = state.g[k]
-        state.power[k] += g * g
-        rate = state.rates[k]
-        state.g[k] = -scale * rate * g / (1.0 + DAMPING * rate * spread * abs(g))
-
-
-@kernel
-def learn_once(state: Any, times: int, indices: Any, values: Array, label: int, reward: float) -> None:
-    """Keep nothing."""
-
-
-@kernel
-def learn_kept(state: Any, times: int, indices: Any, values: Array, label: int, reward: float) -> None:
-    """Learn again from some of the answers kept, then keep this one."""
-    for i in range(times if state.kept[0] > 0 else 0):
-        place = place_of(state.kept[0], i, times)
-        size = state.kept_size[place]
-        row = state.kept_values[place, :size]
-        if indices is None:
-            learn(state, indices, row, state.kept_label[place], state.kept_reward[place])
-        else:
-            learn(state, state.kept_indices[place, :size], row, state.kept_label[place], state.kept_reward[place])
-    keep(state, indices, values, label, reward)
 
 
 @kernel
@@ -171,7 +134,15 @@ class BanditLogit(Learner):
     takes_rewards = True
     grid = {}
     rule = Rule(
-        name, Params, policy, fill(step, learn_again=learn_once), State, init, tick, note=note, standardizable=False
+        name,
+        Params,
+        policy,
+        fill(step, learn_again=learn_once),
+        State,
+        init,
+        fill(tick, forget_kept=forget_none),
+        note=note,
+        standardizable=False,
     )
 
     def __init__(
@@ -222,7 +193,7 @@ REMEMBERING = Rule(
     fill(step, learn_again=learn_kept),
     Remembering,
     init_remembering,
-    tick,
+    fill(tick, forget_kept=forget_all),
     note=note,
     standardizable=False,
 )

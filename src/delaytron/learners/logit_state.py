@@ -11,6 +11,7 @@ from delaytron.kernels.centred import (
     D_OF_BIAS,
     FAR_BELOW,
     FIRST,
+    LACKING,
     MEAN_SUM,
     N_CELLS,
     SUM_OF_BIAS,
@@ -20,11 +21,13 @@ from delaytron.kernels.centred import (
     refresh_constant,
     refresh_zero,
 )
+from delaytron.kernels.drift import N_BETS, NOW, START, count_from
 from delaytron.kernels.inverse_gaps import NEVER, count_label
 from delaytron.kernels.linear import padded, squared_norm, zero_weights
 from delaytron.kernels.memory import FIELDS, empty_memory
 from delaytron.kernels.standard import (
     COUNT,
+    GROWTH,
     INVERSE,
     LAST,
     NEXT,
@@ -74,6 +77,8 @@ class State(NamedTuple):
     g: Array
     seen: Ints
     squares: Array
+    clock: Array
+    bets: Array
 
 
 Remembering: Any = cast(Any, namedtuple)("Remembering", (*State._fields, *FIELDS), module=__name__)
@@ -108,6 +113,8 @@ def init(params: Any, size: Size) -> State:
         g=np.zeros((n_runs, padded(K))),
         seen=none_seen(n_runs, size),
         squares=np.zeros((n_runs, d)),
+        clock=np.zeros((n_runs, 3)),
+        bets=np.zeros((n_runs, N_BETS, 3)),
     )
 
 
@@ -124,6 +131,22 @@ def init_remembering(params: Any, size: Size) -> Any:
 
 
 @kernel
+def forget_answers(state: Any, now: int) -> None:
+    """Begin again, with what is known of the rows; the next refresh makes the steps large again."""
+    count_from(state, now)
+    state.W[:] = 0.0
+    for field in (state.bias, state.shift, state.power, state.plays, state.confirmations, state.answers):
+        field[:] = 0.0
+    for cell in (SUM_OF_BIAS, LACKING, MEAN_SUM):
+        state.cells[cell] = 0.0
+    if state.seen[SPARSE]:
+        state.features[:, SUM] = 0.0
+    else:
+        state.features[SUM] = 0.0
+    state.known[: state.plays.size] = 0.0
+
+
+@kernel
 def refresh(state: Any, params: Any) -> None:
     """Standardise by all rows seen so far, and step by all gradients, from now on."""
     share = 1.0
@@ -137,6 +160,7 @@ def refresh(state: Any, params: Any) -> None:
         n_varying = refresh_features(state, state.features.T, share, False)
     clear_shift(state)
     set_next_refresh(state)
+    hasten_refresh(state)
     if share < 1.0:
         fade(state, share)
     refresh_classes(state, params.lr * size_of_weights(state, n_varying))
@@ -173,6 +197,13 @@ def refresh_features(state: Any, table: Any, share: float, sparse: bool) -> int:
             refresh_zero(state, feature, state.W[j])
     state.cells[MEAN_SUM] /= max(1, n_varying)
     return n_varying
+
+
+@kernel
+def hasten_refresh(state: Any) -> None:
+    """After a new start rates must follow the answers as soon as at first, however many rows were seen before."""
+    rounds = int(state.clock[NOW] - state.clock[START])
+    state.seen[NEXT] = min(state.seen[NEXT], state.seen[ROWS] + max(1, rounds // GROWTH))
 
 
 @kernel
