@@ -102,10 +102,10 @@ def inverse_gaps(p, n, plays, confirmations, floor):
     """P(r) = l / (K l + gamma_r (p_b - p_r)); those that look best share the rest."""
     K = len(p)
     gamma = max(1000, 4 * np.sqrt(n * K))
-    known = np.minimum(1, plays / (10 * K) + confirmations / 3) ** 2
+    known = plays / (2 * K * np.log(K)) + confirmations / 3 >= 1
     best = p == p.max()
     loss = 1 - p.max() + 1e-6
-    P = loss / (K * loss + gamma * known * (p.max() - p))
+    P = loss / (K * loss + np.where(known, gamma, 20) * (p.max() - p))
     P[best] = (1 - P[~best].sum()) / best.sum()
     return floor + (1 - K * floor) * P
 

@@ -2,10 +2,12 @@ r"""Exploration by inverse gaps: a label is tried the more, the less worse it lo
 
 FastCB (Foster and Krishnamurthy, 2021) gives label r the probability :math:`l / (K l + \gamma (p_b - p_r))`, where b
 looks best and l = 1 - p_b is how often even that would err. Here :math:`\gamma` grows with the answers, not with the
-clock, and is smaller for a label that was hardly ever tried or confirmed: so every label is found early.
+clock. It stays small for a label that is not known yet, which is then tried wherever the model is unsure. A label is
+known after three confirmations, or 2 K ln K plays: as many plays at random all miss it with a chance of about
+:math:`1 / K^2`, if it is right in a share 1/K of the rounds.
 """
 
-from math import sqrt
+from math import log, sqrt
 from typing import Any
 
 from delaytron.compiler.kernel import kernel
@@ -15,8 +17,9 @@ from delaytron.records import Array
 
 SHARPEST_START = 1000.0
 SHARPENING = 4.0
-TRIES = 10.0  # times K: a label that was tried so often is known, even if it was never right
-CONFIRMATIONS = 3.0  # as often right, and it is known as well
+SHARPNESS_OF_UNKNOWN = 20.0
+TRIES = 2.0  # times K ln K
+CONFIRMATIONS = 3.0
 LEAST_LOSS = 1e-6
 NEVER = 1e300  # how well the padding of the classes is known: nobody tries it
 
@@ -29,13 +32,13 @@ def sharpness(state: Any, n_classes: int) -> float:
 
 @kernel
 def count_label(state: Any, label: int, plays: float, confirmations: float) -> None:
-    """Count plays or confirmations of a label; how well it is known goes from 0 to 1."""
+    """Count plays or confirmations of a label; it is known (1) after enough of both together, unknown (0) before."""
     state.plays[label] += plays
     state.confirmations[label] += confirmations
     if state.known[label] < 1.0:
-        tried = state.plays[label] / (TRIES * state.plays.size)
-        known = min(1.0, tried + state.confirmations[label] / CONFIRMATIONS)
-        state.known[label] = known * known
+        K = state.plays.size
+        evidence = state.plays[label] / (TRIES * K * log(K)) + state.confirmations[label] / CONFIRMATIONS
+        state.known[label] = 1.0 if evidence >= 1.0 else 0.0
 
 
 @kernel
@@ -52,7 +55,8 @@ def weigh_gaps(state: Any, chances: Array, best: int, floor: float, p: Array) ->
     ties = zeros(WIDTH)
     for r in range(0, chances.size, WIDTH):
         chance = load(chances, r, WIDTH)
-        gaps = gamma * load(state.known, r, WIDTH) * (top - chance)
+        sharp = gamma * load(state.known, r, WIDTH)
+        gaps = where_below(sharp, SHARPNESS_OF_UNKNOWN, SHARPNESS_OF_UNKNOWN, sharp) * (top - chance)
         probability = where_below(chance, top, loss / (K * loss + gaps), 0.0)
         others = others + probability
         ties = ties + where_below(chance, top, 0.0, 1.0)
