@@ -20,22 +20,42 @@ from report import Sheet
 
 
 def online(quick):
-    """Measure the live object: one decide and one feedback."""
+    """Measure the live object: one decide and one feedback of Delaytron and of the default learner."""
     pairs = 5_000 if quick else 20_000
     rows = []
     for name, late in (("feedback at once", 0), ("feedback 100 rounds late", 100)):
-        turns = [pair_times(pairs, late) for _ in range(1 if quick else 3)]
-        middle, slow = min((statistics.median(turn), float(np.quantile(turn, 0.99))) for turn in turns)
-        rows.append([name, f"{middle / 1e3:.1f} us", f"{slow / 1e3:.1f} us"])
+        turns = [[quantiles(make, pairs, late) for make in LEARNERS.values()] for _ in range(1 if quick else 3)]
+        for learner, measured in zip(LEARNERS, zip(*turns, strict=True), strict=True):
+            middle, slow = min(measured)
+            rows.append([f"{learner}, {name}", f"{middle / 1e3:.1f} us", f"{slow / 1e3:.1f} us"])
     header = ["K=10, d=64", "median", "99 %"]
-    return Sheet("Online", header, rows, [f"One decide and one feedback of Delaytron, {pairs:,} pairs."])
+    return Sheet("Online", header, rows, [f"One decide and one feedback, {pairs:,} pairs, in turns, best of each."])
 
 
-def pair_times(pairs, late):
+def delaytron(data):
+    """Return the paper's learner."""
+    return dt.Delaytron(data.n_classes, data.n_features, gamma=GAMMA, seed=0)
+
+
+def default_learner(data):
+    """Return the learner that people get."""
+    return dt.LEARNERS[dt.DEFAULT_LEARNER](data.n_classes, data.n_features, seed=0)
+
+
+LEARNERS = {"`delaytron`": delaytron, f"`{dt.DEFAULT_LEARNER}`": default_learner}
+
+
+def quantiles(make, pairs, late):
+    """Return the median and the highest hundredth of the nanoseconds of pairs."""
+    times = pair_times(make, pairs, late)
+    return statistics.median(times), float(np.quantile(times, 0.99))
+
+
+def pair_times(make, pairs, late):
     """Return the nanoseconds of every pair of a decision and an answer, ``late`` decisions afterwards."""
     data = clouds(pairs + late, n_features=64)
     truth = data.y.tolist()
-    learner = dt.Delaytron(data.n_classes, data.n_features, gamma=GAMMA, seed=0)
+    learner = make(data)
     waiting, times = deque(), []
     for x, y in zip(data.X, truth, strict=True):
         begin = perf_counter_ns()

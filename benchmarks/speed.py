@@ -47,6 +47,11 @@ def simulate(data, runs, n_jobs=1):
     return dt.simulate("delaytron", data, delay=DELAY, runs=runs, n_jobs=n_jobs, gamma=GAMMA)
 
 
+def simulate_default(data, runs):
+    """Play the default learner on the same rows with the same delays."""
+    return dt.simulate(dt.DEFAULT_LEARNER, data, delay=DELAY, runs=runs, n_jobs=1)
+
+
 def play_ours(data, runs):
     """Return the seconds of the whole call, of the kernel within it, and the mean error."""
     rule = dt.Delaytron.rule
@@ -72,6 +77,12 @@ def seconds_of(play: Callable[[], Any], clock: Callable[[], float] = thread_time
     begin = clock()
     play()
     return clock() - begin
+
+
+def best_in_turns(plays: list[Callable[[], Any]], turns: int, clock: Callable[[], float] = thread_time) -> list[float]:
+    """Return the best seconds of every call; they take turns."""
+    seconds = [[seconds_of(play, clock) for play in plays] for _ in range(turns)]
+    return [min(column) for column in zip(*seconds, strict=True)]
 
 
 def measure(case, repeats):
@@ -128,15 +139,30 @@ def simulator(quick):
     return Sheet("Simulating", header, rows, notes)
 
 
+def default_learner(quick):
+    """Measure the default learner against Delaytron."""
+    rows = []
+    for case in cases(quick):
+        simulate(case.data, runs=1)
+        simulate_default(case.data, runs=1)
+        plays = [partial(play, case.data, case.runs) for play in (simulate, simulate_default)]
+        rounds = case.data.n_rows * case.runs
+        paper, ours = (1e6 * best / rounds for best in best_in_turns(plays, 2 if quick else 5))
+        rows.append([case.name, f"{paper:.3f}", f"{ours:.3f}", f"{ours / paper:.2f}x"])
+    notes = [
+        "Microseconds per round and run of `simulate`, as above, in turns, best of each. "
+        f"`{dt.DEFAULT_LEARNER}` plays as it is, without parameters."
+    ]
+    return Sheet("The default learner", ["data", "`delaytron`", f"`{dt.DEFAULT_LEARNER}`", "ratio"], rows, notes)
+
+
 def threads(quick):
     """Measure two threads against one."""
     rows = []
     for name, data in two_forms(20_000 if quick else 100_000):
         simulate(data, 2, n_jobs=2)
-        turns = [
-            [seconds_of(partial(simulate, data, 20, n), perf_counter) for n in (1, 2)] for _ in range(3 if quick else 9)
-        ]
-        one, two = (min(column) for column in zip(*turns, strict=True))
+        plays = [partial(simulate, data, 20, n) for n in (1, 2)]
+        one, two = best_in_turns(plays, 3 if quick else 9, perf_counter)
         rows.append([name, f"{one:.3f} s", f"{two:.3f} s", f"{one / two:.2f}x"])
     header = ["SynSep, 20 runs", "one thread", "two threads", "gain"]
     return Sheet(
@@ -152,7 +178,7 @@ def main():
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(machine(), "", highlight=False)
     sheets = []
-    for section in (simulator, threads, online, start_up):
+    for section in (simulator, default_learner, threads, online, start_up):
         sheets.append(section(options.quick))
         show(console, sheets[-1])
     if options.write:

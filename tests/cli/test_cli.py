@@ -458,7 +458,7 @@ class TestTrouble:
         def fail(*args, **options):
             raise problem
 
-        monkeypatch.setattr(cli.run, "simulate", fail)
+        monkeypatch.setattr(cli.jobs, "simulate", fail)
         result = delaytron("run", *SMALL)
         assert (result.exit_code, result.stderr, result.stdout) == (code, line + "\n", "")
 

@@ -241,9 +241,13 @@ class TestPicture:
     def test_it_shows_every_learner_delay_and_remark(self, tmp_path):
         COMPARED.plot(tmp_path / "comparison.svg")
         text = (tmp_path / "comparison.svg").read_text()
-        words = ("delaytron", "pab", "perceptron¹ (untuned)", "1", "60", "always the most frequent class")
+        words = ("delaytron", "pab", "perceptron¹", "1", "60", "always the most frequent class")
         assert all(f"<!-- {word} -->" in text for word in words)
         assert "is told the true label" in text
+
+    def test_it_says_who_was_not_tuned(self, tmp_path):
+        compare(DATA, [dt.DEFAULT_LEARNER], **SMALL | {"delays": [1]}).plot(tmp_path / "default.svg")
+        assert "<!-- bandit_logit (untuned) -->" in (tmp_path / "default.svg").read_text()
 
     def test_no_errors_and_single_runs_are_drawn_too(self, tmp_path):
         faultless = replace(COMPARED.entries[0].result, mistakes=0 * COMPARED.entries[0].result.mistakes)

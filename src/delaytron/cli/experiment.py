@@ -95,8 +95,9 @@ def reproduce(
     """Play the paper's experiments, or what is missing of them, and sum them up.
 
     The authors' scale: 8 data sets, 5 delays, 9 gammas, 20 runs of a million
-    rounds, for Delaytron, Adaptive Delaytron, Banditron and SOBA. It may be
-    stopped at any time; the same command goes on where it was.
+    rounds, for Delaytron, Adaptive Delaytron, Banditron and SOBA. Beyond the
+    paper: the default learner, untuned, and every other that there is. It may
+    be stopped at any time; the same command goes on where it was.
     """
     from delaytron.experiments.spec import built_in  # noqa: PLC0415 - other commands need none of it
 

@@ -1,4 +1,4 @@
-"""One-vs-all logistic regression on the played label, with AdaGrad: the workhorse for real streams."""
+"""One-vs-all logistic regression on the played label, with AdaGrad."""
 
 from math import sqrt
 from typing import Any, NamedTuple, Unpack
