@@ -3,6 +3,7 @@
 Forms (scaling of the rows, update) are compared first, then all explorers at all learning rates with the best forms,
 then the best of these over more rounds: all of it on tuning orders, whose seeds are not those reported. The setting
 that is left plays the rows of `dt.simulate(..., seed=0)`, run by run. Finished runs are stored, and not played again.
+With --raw there is no scaling to choose, and every update goes on to the explorers and rates.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from vowpal_runs import Run, Store, forget_data, load, play
 from vowpal_settings import (
     BEST_FORMS,
     QUICK,
+    RAW_FORMS,
     UNTOUCHED,
     Plan,
     Setting,
@@ -75,7 +77,7 @@ class Player:
             self._said = monotonic()
 
 
-def tune(player, plan, data):
+def tune(player, plan, data, raw=False):
     """Return the best setting of each final."""
 
     def errors(stage, settings, rounds):
@@ -84,7 +86,7 @@ def tune(player, plan, data):
         found = np.array(player.errors(title, runs)).reshape(len(settings), plan.tuning_runs)
         return dict(zip(settings, found.tolist(), strict=True))
 
-    forms = forms_for_grid(errors("forms", form_settings(), plan.grid_rounds))
+    forms = RAW_FORMS if raw else forms_for_grid(errors("forms", form_settings(), plan.grid_rounds))
     left = errors("explorers and rates", grid_settings(forms), plan.grid_rounds)
     chosen = []
     for rounds, count in plan.finals:
@@ -117,9 +119,10 @@ def interval(errors):
     return f"{mean.value:.4f} ± {mean.margin:.4f}"
 
 
-def sheet(rows, largest_class, plan):
+def sheet(rows, largest_class, plan, raw=False):
     """Return the table: a row for each data set and number of rounds."""
-    header = ["data", "rounds", "most frequent class", "VW untouched", "VW tuned", "runs", "us a round", "the setting"]
+    tuned_name = "VW tuned, raw rows" if raw else "VW tuned"
+    header = ["data", "rounds", "most frequent class", "VW untouched", tuned_name, "runs", "us a round", "the setting"]
     pairs = zip(rows[::2], rows[1::2], strict=True)
     cells = [
         [
@@ -134,34 +137,51 @@ def sheet(rows, largest_class, plan):
         ]
         for untouched, tuned in pairs
     ]
-    return Sheet("Vowpal Wabbit, tuned, without delay", header, cells, notes(plan))
+    return Sheet("Vowpal Wabbit, tuned, without delay", header, cells, notes(plan, raw))
 
 
-def notes(plan):
+def notes(plan, raw):
     """Say how the figures came about."""
     finals = ", ".join(f"{count} over {rounds:,} rounds" for rounds, count in plan.finals)
-    each_form = len(grid_settings([UNTOUCHED.form]))
     return [
         "Error of the played labels with the 95 % interval by Student's t, every answer learned from at once. Run i "
         "shows the rows of run i of `dt.simulate(..., seed=0)`. Most frequent class: the error of always playing it.",
         f"Tuned on {plan.tuning_runs} orders of other seeds (synsep and synnonsep: other rows too), "
-        f"{plan.grid_rounds:,} rounds: {len(form_settings())} settings to compare scalings and updates, then "
-        f"{each_form} of explorer and learning rate for each of the best {BEST_FORMS} of these and the default. Then "
+        f"{plan.grid_rounds:,} rounds: {_grid_note(raw)}. Then "
         f"the best {finals}; the last two of these choose for the shorter and for the longer runs reported.",
-        "Scaling is tuned with the rest, and by the moments of the whole data set, rows to come included: an advantage "
-        "that no learner playing online has. standard: columns of mean 0 and deviation 1; unit: rows of norm 1.",
+        _scaling_note(raw),
         "VW untouched: raw rows, `--cbify K` with its defaults. us a round: CPU time of `learn` and of reading the "
         "prediction, from Python, one thread, of the tuned setting.",
     ]
 
 
-def write_csv(path, rows):
+def _grid_note(raw):
+    each_form = len(grid_settings([UNTOUCHED.form]))
+    if raw:
+        return f"{each_form} settings of explorer and learning rate for each of {len(RAW_FORMS)} updates"
+    return (
+        f"{len(form_settings())} settings to compare scalings and updates, then {each_form} of explorer and learning "
+        f"rate for each of the best {BEST_FORMS} of these and the default"
+    )
+
+
+def _scaling_note(raw):
+    if raw:
+        return "Rows come as they are in the data set."
+    return (
+        "Scaling is tuned with the rest. standard: columns of mean 0 and deviation 1, by the moments of the whole data "
+        "set, rows to come included: an advantage that no learner playing online has. unit: rows of norm 1."
+    )
+
+
+def write_csv(path, rows, raw=False):
     """Write every row, with unrounded numbers."""
+    tuned_name = "vowpal_wabbit tuned, raw rows" if raw else "vowpal_wabbit tuned"
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["data", "learner", "delay", "rounds", "scaling", "setting", "error", "error margin", "runs"])
         for row in rows:
-            name = "vowpal_wabbit untouched" if row.setting == UNTOUCHED else "vowpal_wabbit tuned"
+            name = "vowpal_wabbit untouched" if row.setting == UNTOUCHED else tuned_name
             mean = mean_of(np.array(row.errors))
             setting = [row.setting.form.scaling, row.setting.options]
             writer.writerow([row.data, name, 1, row.rounds, *setting, mean.value, mean.margin, len(row.errors)])
@@ -174,9 +194,10 @@ def share_of_largest_class(data):
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", nargs="+", choices=DATASETS, default=None, help="only these (default: all eight)")
+    parser.add_argument("--raw", action="store_true", help="tune on raw rows, as a learner that plays online gets them")
     parser.add_argument("--quick", action="store_true", help="few rounds on digits: whether it works, no figures")
     parser.add_argument("--store", type=Path, default=STORE, help=f"finished runs, read and added to ({STORE})")
-    parser.add_argument("--csv", type=Path, help="also write the table to this file, such as docs/results/vowpal.csv")
+    parser.add_argument("--csv", type=Path, help="also write the table to this file, such as results/vowpal.csv")
     parser.add_argument("--markdown", type=Path, help="also write the table to this file, as Markdown")
     return parser.parse_args()
 
@@ -191,14 +212,14 @@ def main():
     rows = []
     largest = {}
     for name in names:
-        settings = tune(player, plan, name)
+        settings = tune(player, plan, name, options.raw)
         rows += report(player, plan, name, settings)
         largest[name] = share_of_largest_class(load(name, tuning=False))
         forget_data()
-    table = markdown(sheet(rows, largest, plan))
+    table = markdown(sheet(rows, largest, plan, options.raw))
     print(table)
     if options.csv:
-        write_csv(options.csv, rows)
+        write_csv(options.csv, rows, options.raw)
     if options.markdown:
         options.markdown.write_text(table)
 

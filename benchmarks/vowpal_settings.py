@@ -68,6 +68,7 @@ class Setting:
 
 
 AS_IT_COMES = Form("raw", "")
+RAW_FORMS = tuple(Form("raw", update) for update in UPDATES)
 UNTOUCHED = Setting(AS_IT_COMES, "--epsilon 0.05", 0.5)  # the defaults of VW, spelt out
 
 Errors = Mapping[Setting, Sequence[float]]  # of the tuning orders

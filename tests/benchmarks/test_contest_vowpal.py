@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,29 @@ def test_the_best_of_the_tuning_is_what_is_reported(tmp_path, monkeypatch, capsy
     table = contest.markdown(contest.sheet(rows, {"digits": 0.2}, QUICK))
     assert "| digits | 2,000 | 0.8000 | 0.5100 ± 0.0248 | 0.1100 ± 0.0248 | 3 | 500.0 |" in table
     assert "digits, final, 800 rounds: 4 of 4 runs" in capsys.readouterr().out
+
+
+def test_raw_plays_raw_rows_only_and_tries_every_update_at_every_rate(tmp_path, monkeypatch):
+    played = []
+    monkeypatch.setattr(contest, "play", lambda run: played.append(run.setting) or Outcome(0.25, 1.0))
+    player = contest.Player(Store(tmp_path / "vowpal.jsonl"))
+    contest.tune(player, QUICK, "digits", raw=True)
+    assert {setting.form.scaling for setting in played} == {"raw"}
+    tried = {(setting.form.update, setting.explorer, setting.rate) for setting in played}
+    assert tried == set(product(settings.UPDATES, settings.EXPLORERS, settings.RATES))
+
+
+def test_raw_is_named_in_the_table_and_in_the_csv(tmp_path):
+    raw = Setting(AS_IT_COMES, "--first 200", 2.0)
+    rows = [contest.Reported("digits", 400, setting, (0.1, 0.3), 5.0) for setting in (UNTOUCHED, raw)]
+    path = tmp_path / "vowpal.csv"
+    contest.write_csv(path, rows, raw=True)
+    with path.open() as file:
+        names = [line["learner"] for line in csv.DictReader(file)]
+    assert names == ["vowpal_wabbit untouched", "vowpal_wabbit tuned, raw rows"]
+    table = contest.markdown(contest.sheet(rows, {"digits": 0.2}, QUICK, raw=True))
+    assert "| VW tuned, raw rows |" in table
+    assert "moments of the whole data set" not in table
 
 
 def test_the_csv_has_a_line_for_every_row_of_the_table(tmp_path):
