@@ -5,7 +5,6 @@ from variant_runs import Variant
 STANDARD, ROWS, CENTRED = "kernels/standard.py", "kernels/standard_rows.py", "kernels/centred.py"
 SOFTMAX, GAPS = "kernels/softmax.py", "kernels/inverse_gaps.py"
 LOGIT, STATE = "learners/bandit_logit.py", "learners/logit_state.py"
-DENSE = ("digits", "usps", "ecoli", "abalone", "fashion_mnist")  # kept as dense rows
 
 DEFAULT = Variant("default", "default")
 
@@ -83,9 +82,10 @@ LIKELIHOOD = [
 
 REPLAY = [Variant("learned again", f"replay={n}", parameters={"replay": n}) for n in (1, 4)]
 FEATURES = [
-    Variant("random features", f"{m} cosines, width {width}", random_features=m, bandwidth=width, data=DENSE)
-    for m in (100, 500)
-    for width in (0.5, 1.0)
+    Variant("random features", "100 cosines, width 1", random_features=100),
+    Variant("random features", "500 cosines, width 1", random_features=500),
+    Variant("random features", "500 cosines, width 1/2", random_features=500, bandwidth=0.5),
+    Variant("random features", "500 cosines, known from 100 rows", random_features=500, sample=100),
 ]
 PATCHED = [
     Variant("averaging", "averaged, the last ninth", patch="averaged"),

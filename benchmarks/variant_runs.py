@@ -33,6 +33,7 @@ class Variant:
     parameters: dict = field(default_factory=dict)
     random_features: int = 0
     bandwidth: float = 1.0  # of the random features, in root mean square distances between rows
+    sample: int = 0  # of how many rows random features know mean and deviation; all if 0
     data: tuple[str, ...] = ()  # the only sets on which it is played, if any
 
 
@@ -92,6 +93,7 @@ def copy_sources(variant, folder):
     for name, old, new in variant.edits:
         replace_once(target / "delaytron" / name, old, new)
     rest = [variant.parameters, variant.random_features, variant.bandwidth]
+    rest += [variant.sample] if variant.sample else []
     files = [path for part in ("learners", "kernels") for path in sorted((target / "delaytron" / part).glob("*.py"))]
     return sha256(b"".join([json.dumps(rest).encode(), *(path.read_bytes() for path in files)])).hexdigest()[:12]
 
@@ -104,12 +106,12 @@ def replace_once(path, old, new):
     path.write_text(text.replace(old, new))
 
 
-def play_variant(variant, tasks, store):
-    """Play what is not stored; return the errors of all tasks, and say what goes wrong."""
+def play_variant(variant, tasks, store, only_stored=False):
+    """Play what is not stored, unless nothing is to be played; return the errors of all tasks, None if unknown."""
     with TemporaryDirectory() as folder:
         digest = copy_sources(variant, folder)
         missing = [task for task in tasks if store.get(variant.name, digest, task) is None]
-        if missing:
+        if missing and not only_stored:
             _play_in_process(variant, digest, missing, store, folder)
         return {task: store.get(variant.name, digest, task) for task in tasks}
 
@@ -146,16 +148,17 @@ def rows_for(data, variant):
     """Return the rows, dense, and the labels."""
     X = data.X.toarray() if sparse.issparse(data.X) else data.X
     if variant["random_features"]:
-        X = np.hstack([X, random_cosines(X, variant["random_features"], variant["bandwidth"])])
+        X = np.hstack([X, random_cosines(X, variant["random_features"], variant["bandwidth"], variant["sample"])])
     return X, data.y
 
 
-def random_cosines(X, m, bandwidth):
-    """Return random Fourier features of a Gaussian kernel of the rows, standardised by all of them."""
-    deviation = X.std(axis=0)
-    varies = deviation > 0
-    Z = np.clip((X[:, varies] - X[:, varies].mean(axis=0)) / deviation[varies], -5, 5)
+def random_cosines(X, m, bandwidth, sample=0):
+    """Return random Fourier features of a Gaussian kernel of the rows, standardised by all or a sample of them."""
     rng = np.random.default_rng(FEATURE_SEED)
+    known = X[rng.choice(X.shape[0], sample)] if sample else X
+    deviation = known.std(axis=0)
+    varies = deviation > 0
+    Z = np.clip((X[:, varies] - known[:, varies].mean(axis=0)) / deviation[varies], -5, 5)
     directions = rng.normal(size=(Z.shape[1], m)) / (bandwidth * np.sqrt(2 * Z.shape[1]))
     return np.cos(Z @ directions + rng.uniform(0, 2 * np.pi, m))
 

@@ -2,12 +2,14 @@
 
     python benchmarks/variants.py --seed 1 --runs 4            all variants, to choose by
     python benchmarks/variants.py --seed 2 --runs 10 replay=4  some of them, to report
+    python benchmarks/variants.py --seed 2 --runs 10 --stored  what was played before
 
 Runs with equal seeds see the same rows, delays and draws, so differences to the default are paired.
 """
 
 import argparse
-from itertools import product
+import sys
+from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
@@ -56,19 +58,30 @@ def count_cell(differences):
     return f"{verdicts.count(-1)} / {verdicts.count(1)}"
 
 
-def print_table(played, delay, options):
-    """Print the errors of the default, and the differences of all others in 1e-4."""
-    defaults = {task.data: errors for task, errors in played[DEFAULT.name].items() if task.delay == delay}
-    print(f"\nD = {delay}, seed {options.seed}, {options.runs} runs, {options.rounds:,} rounds\n")
-    print("| | " + " | ".join(defaults) + " | better / worse |")
-    print("|---|" + "--:|" * (len(defaults) + 1))
-    print("| default | " + " | ".join(map(error_cell, defaults.values())) + " | |")
-    for name, results in played.items():
-        if name != DEFAULT.name:
-            found = {task.data: errors for task, errors in results.items() if task.delay == delay and errors}
-            means = {data: difference(errors, defaults[data]) for data, errors in found.items()}
-            cells = [difference_cell(means[data]) if data in means else "-" for data in defaults]
-            print(f"| {name} | " + " | ".join(cells) + f" | {count_cell(means.values())} |")
+def print_defaults(defaults, options):
+    """Print the errors of the default itself."""
+    print(f"\nSeed {options.seed}, {options.runs} runs, {options.rounds:,} rounds\n")
+    print_row("", "D", options.data, "")
+    print("|---|--:|" + "--:|" * (len(options.data) + 1))
+    for delay in options.delay:
+        print_row("default", delay, [error_cell(defaults[data, delay]) for data in options.data], "")
+
+
+def print_row(name, delay, cells, count):
+    print(f"| {name} | {delay} | " + " | ".join(cells) + f" | {count} |")
+
+
+def print_group(group, played, defaults, options):
+    """Print how variants differ from the default, in 1e-4."""
+    print(f"\n### {group}\n")
+    print_row("", "D", options.data, "better / worse")
+    print("|---|--:|" + "--:|" * (len(options.data) + 1))
+    for name, errors in played.items():
+        for delay in options.delay:
+            shown = [(data, delay) for data in options.data if errors.get((data, delay))]
+            means = {pair: difference(errors[pair], defaults[pair]) for pair in shown}
+            cells = [difference_cell(means[data, delay]) if (data, delay) in means else "-" for data in options.data]
+            print_row(name, delay, cells, count_cell(means.values()))
 
 
 def parse(arguments=None):
@@ -79,22 +92,27 @@ def parse(arguments=None):
     parser.add_argument("--rounds", type=int, default=100_000)
     parser.add_argument("--data", nargs="+", default=DATASETS)
     parser.add_argument("--delay", nargs="+", default=["1", "5000"], help="as `delaytron run --delay` takes it")
+    parser.add_argument("--stored", action="store_true", help="play nothing, show what was played before")
     parser.add_argument("--store", type=Path, default=STORE)
     return parser.parse_args(arguments)
+
+
+def errors_of(variant, options, store):
+    """Return the errors of the runs of a variant, by data set and delay."""
+    print(f"playing: {variant.name}", file=sys.stderr, flush=True)
+    played = play_variant(variant, tasks_of(variant, options), store, options.stored)
+    return {(task.data, task.delay): errors for task, errors in played.items() if errors}
 
 
 def main():
     options = parse()
     store = Store(options.store)
-    chosen = [
-        one for one in VARIANTS if one == DEFAULT or not options.names or {one.name, one.group} & {*options.names}
-    ]
-    played = {}
-    for variant in chosen:
-        print(f"playing: {variant.name}", flush=True)
-        played[variant.name] = play_variant(variant, tasks_of(variant, options), store)
-    for delay in options.delay:
-        print_table(played, delay, options)
+    asked = [one for one in VARIANTS[1:] if not options.names or {one.name, one.group} & {*options.names}]
+    defaults = errors_of(DEFAULT, options, store)
+    print_defaults(defaults, options)
+    for group, members in groupby(asked, key=lambda one: one.group):
+        played = {one.name: errors_of(one, options, store) for one in members}
+        print_group(group, {name: errors for name, errors in played.items() if errors}, defaults, options)
 
 
 if __name__ == "__main__":
