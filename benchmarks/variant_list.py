@@ -75,6 +75,11 @@ LIKELIHOOD = [
     ),
     Variant(
         "likelihood",
+        '"wrong" raises the others by at most p',
+        ((SOFTMAX, RAISE, RAISE.replace("odds", "min(odds, 1.0)")),),
+    ),
+    Variant(
+        "likelihood",
         "one-vs-all",
         ((SOFTMAX, LAST_OF_SOFTMAX, SIGMOID), (SOFTMAX, RAISE, "share = 0.0 * odds")),
     ),
