@@ -1,0 +1,72 @@
+"""The default learner under answers that are missing, flipped, or later if they are bad.
+
+python benchmarks/hostile.py
+"""
+
+import argparse
+import heapq
+
+import numpy as np
+
+import delaytron as dt
+from delaytron.simulation.results import mean_of
+
+SEED, ROUNDS, RUNS = 2, 100_000, 10
+DATASETS = ("digits", "usps", "ecoli", "abalone", "fashion_mnist")
+WAITS = {"any answer": (500, 500), '"wrong" ten times later': (500, 5000), '"right" ten times later': (5000, 500)}
+ONLINE_ROUNDS, ONLINE_RUNS = 20_000, 5
+TELLING = {
+    "told everything, D = 1": {"delay": 1},
+    "told everything, D = 5000": {"delay": 5000},
+    "80 % of the answers missing, D = 5000": {"delay": "uniform:5000+missing:0.8"},
+    "10 % of the answers flipped, D = 1": {"delay": 1, "noise": (0.1, 0.1)},
+    "10 % of the answers flipped, D = 5000": {"delay": 5000, "noise": (0.1, 0.1)},
+}
+
+
+def cell(errors):
+    mean = mean_of(np.array(errors))
+    return f"{mean.value:.4f} ± {mean.margin:.4f}".replace("0.", ".")
+
+
+def simulated(data, options):
+    result = dt.simulate(dt.DEFAULT_LEARNER, data, rounds=ROUNDS, runs=RUNS, seed=SEED, n_jobs=1, **options)
+    return result.final_error
+
+
+def print_simulated():
+    data = {name: dt.datasets.load(name) for name in DATASETS}
+    print("| | " + " | ".join(data) + " |\n|---|" + "--:|" * len(data))
+    for telling, options in TELLING.items():
+        cells = [cell(simulated(rows, options)) for rows in data.values()]
+        print(f"| {telling} | " + " | ".join(cells) + " |", flush=True)
+
+
+def play_online(data, waits, seed):
+    """Return the error where the answer decides how long it takes: uniform on 1..waits[0] if right, else waits[1]."""
+    rng = np.random.default_rng([SEED, seed])
+    learner = dt.BanditLogit(data.n_classes, data.X.shape[1], seed=seed)
+    due, wrong = [], 0
+    for t, i in enumerate(rng.integers(data.n_rows, size=ONLINE_ROUNDS)):
+        while due and due[0][0] <= t:
+            _, number, right = heapq.heappop(due)
+            learner.feedback(number, correct=right)
+        decision = learner.decide(data.X[i])
+        right = bool(decision.label == data.y[i])
+        wrong += not right
+        heapq.heappush(due, (t + int(rng.integers(1, waits[not right] + 1)), decision.id, right))
+    return wrong / ONLINE_ROUNDS
+
+
+def print_online():
+    """Print the errors of digits, where delays depend on the answer."""
+    data = dt.datasets.load("digits")
+    print("\n| delays up to 500 | digits |\n|---|--:|")
+    for name, waits in WAITS.items():
+        print(f"| {name} | {cell([play_online(data, waits, seed) for seed in range(ONLINE_RUNS)])} |", flush=True)
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    print_simulated()
+    print_online()

@@ -1,0 +1,108 @@
+"""The variants of the default learner that `variants.py` plays: what each changes, as text or as a patch."""
+
+from variant_runs import Variant
+
+STANDARD, ROWS, CENTRED = "kernels/standard.py", "kernels/standard_rows.py", "kernels/centred.py"
+SOFTMAX, GAPS = "kernels/softmax.py", "kernels/inverse_gaps.py"
+LOGIT, STATE = "learners/bandit_logit.py", "learners/logit_state.py"
+
+DEFAULT = Variant("default", "default")
+
+CLIP = "LARGEST = 5.0"
+GAP = "gaps = gamma * load(state.known, r, WIDTH) * (top - chance)"
+CHANCE = "loss / (K * loss + gaps), 0.0)"
+GAMMA = "max(SHARPEST_START, SHARPENING * sqrt(state.answers[0] * n_classes))"
+KNOWN = "load(state.known, r, WIDTH)"
+IS_CLASS = "where_below(load(state.known, r, WIDTH), 2.0, {}, {})"  # else it is padding
+RAISE = "share = reward - (1.0 - reward) * odds"
+SIZE = "max(LEAST_SIZE, sqrt(total / (max(1, n_varying) * state.power.size)))"
+CLASS_RATE = " * sqrt((SMOOTHING + mean) / (SMOOTHING + state.power[k]))"
+
+ROWS_AND_STEPS = [
+    Variant("rows", "raw features", ((ROWS, "clip(off * load(inverse, j, WIDTH))", "load(values, j, WIDTH)"),)),
+    Variant(
+        "rows",
+        "scaled, not centred",
+        ((STANDARD, "    merge(feature, squares, j, rows, new)\n", "    squares[j] += feature[OFF_SQUARED]\n"),),
+    ),
+    Variant("rows", "no clipping", ((STANDARD, CLIP, "LARGEST = 1e300"),)),
+    Variant("rows", "clipped at 2", ((STANDARD, CLIP, "LARGEST = 2.0"),)),
+    Variant(
+        "rows",
+        "rows not of unit length",
+        ((CENTRED, "1.0 + float(state.cells[LENGTH]) + more", "1.0 + state.squares.size + 0.0 * more"),),
+    ),
+    Variant("rows", "refresh at a quarter more", ((STANDARD, "GROWTH = 16", "GROWTH = 4"),)),
+    Variant("steps", "lr=0.5", parameters={"lr": 0.5}),
+    Variant("steps", "lr=2", parameters={"lr": 2.0}),
+    Variant("steps", "no damping", ((LOGIT, "DAMPING = 0.3", "DAMPING = 0.0"),)),
+    Variant("steps", "one rate for all classes", ((STATE, CLASS_RATE, " + 0.0 * mean"),)),
+    Variant("steps", "steps do not grow with W", ((STATE, SIZE, "LEAST_SIZE + 0.0 * total"),)),
+    Variant("steps", "new features from C = 0", ((STATE, "feature[SUM] + known", "feature[SUM]"),)),
+]
+
+EXPLORATION = [
+    Variant(
+        "exploration", "unknown labels not favoured", ((GAPS, GAP, GAP.replace(KNOWN, IS_CLASS.format(1.0, "NEVER"))),)
+    ),
+    Variant(
+        "exploration",
+        "gamma from 300, 2 sqrt(nK)",
+        ((GAPS, "SHARPEST_START = 1000.0", "SHARPEST_START = 300.0"), (GAPS, "SHARPENING = 4.0", "SHARPENING = 2.0")),
+    ),
+    Variant(
+        "exploration",
+        "gamma from 3000, 8 sqrt(nK)",
+        ((GAPS, "SHARPEST_START = 1000.0", "SHARPEST_START = 3000.0"), (GAPS, "SHARPENING = 4.0", "SHARPENING = 8.0")),
+    ),
+    Variant("exploration", "epsilon = .005", ((GAPS, CHANCE, IS_CLASS.format("0.005 / K", 0.0) + ", 0.0)"),)),
+    Variant("exploration", "SquareCB (l = 1)", ((GAPS, "loss = 1.0 - top + LEAST_LOSS", "loss = 1.0"),)),
+    Variant("exploration", "none (greedy)", ((GAPS, CHANCE, "1e-300, 0.0)"),)),
+]
+
+SIGMOID = """    for k in range(0, p.size, WIDTH):
+        score = load(scores, k, WIDTH)
+        power = exponential(where_below(score, 0.0, score, score * -1.0))
+        store(where_below(score, 0.0, power, 1.0) / (power + 1.0 + 0.0 * share), p, k)
+"""
+LAST_OF_SOFTMAX = """    for k in range(0, p.size, WIDTH):
+        store(load(p, k, WIDTH) * share, p, k)
+"""
+LIKELIHOOD = [
+    Variant("likelihood", '"wrong" raises no other label', ((SOFTMAX, RAISE, "share = reward + 0.0 * odds"),)),
+    Variant(
+        "likelihood", '"wrong" raises the others by half', ((SOFTMAX, RAISE, RAISE.replace("odds", "0.5 * odds")),)
+    ),
+    Variant(
+        "likelihood",
+        '"wrong" raises the others by at most p',
+        ((SOFTMAX, RAISE, RAISE.replace("odds", "min(odds, 1.0)")),),
+    ),
+    Variant(
+        "likelihood",
+        "one-vs-all",
+        ((SOFTMAX, LAST_OF_SOFTMAX, SIGMOID), (SOFTMAX, RAISE, "share = 0.0 * odds")),
+    ),
+]
+
+REPLAY = [Variant("learned again", f"replay={n}", parameters={"replay": n}) for n in (1, 4)]
+FEATURES = [
+    Variant("random features", "100 cosines, width 1", random_features=100),
+    Variant("random features", "500 cosines, width 1", random_features=500),
+    Variant("random features", "500 cosines, width 1/2", random_features=500, bandwidth=0.5),
+    Variant("random features", "500 cosines, known from 100 rows", random_features=500, sample=100),
+]
+PATCHED = [
+    Variant("averaging", "averaged, the last ninth", patch="averaged"),
+    Variant("averaging", "averaged, the last half", ((LOGIT, "POWER = 8.0", "POWER = 1.0"),), "averaged"),
+    Variant("averaging", "averaged, lr=2", patch="averaged", parameters={"lr": 2.0}),
+    Variant("averaging", "averaged, replay=4", patch="averaged", parameters={"replay": 4}),
+    Variant("coin betting", "COCOB, alpha 100", patch="coin"),
+    Variant("coin betting", "COCOB, alpha 10", ((LOGIT, "ALPHA = 100.0", "ALPHA = 10.0"),), "coin"),
+    Variant("delay", "AdaptiveRevision's sums", patch="revision"),
+    Variant("delay", "sums as if delays were the worst", patch="pessimistic"),
+    Variant("delay", "stale gradients", patch="stale"),
+    Variant("heads", "five heads, Thompson", patch="heads"),
+]
+
+VARIANTS = [DEFAULT, *ROWS_AND_STEPS, *EXPLORATION, *LIKELIHOOD, *REPLAY, *PATCHED, *FEATURES]
