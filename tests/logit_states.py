@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from delaytron.kernels.drift import NOW
 from delaytron.learners.bandit_logit import BanditLogit
 from delaytron.learners.logit_state import init
 from delaytron.learners.rule import stack
@@ -11,8 +12,9 @@ PARAMS = BanditLogit(3, 1, seed=0).params
 
 
 def new_state(d, sparse, K=3):
-    """Return the state of one run that has seen nothing."""
+    """Return the state of one run that has seen nothing, long after its start: refreshes come as rows grow."""
     stacked = init(stack(PARAMS), Size(K, d, sparse))
+    stacked.clock[0, NOW] = 1e9
     return type(stacked)(*(field[0] for field in stacked))
 
 

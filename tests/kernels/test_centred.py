@@ -43,6 +43,7 @@ class Plain:
         self.W = np.zeros((K, d + 1))
         self.C = np.zeros(d + 1)
         self.D = np.full(d + 1, FIRST**-0.5)
+        self.varied, self.mean = np.zeros(d, bool), 0.0
 
     def meet(self, table, x, weight, change):
         z = np.append(np.clip((x - table[:, CENTRE]) * table[:, INVERSE], -LARGEST, LARGEST), 1.0)
@@ -51,7 +52,11 @@ class Plain:
         self.W += np.outer(change, self.D * z)
         return scores, z @ z, z @ (self.D * z)
 
-    def refresh(self):
+    def refresh(self, varies):
+        """A feature that begins to vary starts from the mean of those that varied."""
+        self.C[:-1] += np.where(varies & ~self.varied, self.mean, 0.0)
+        self.mean = self.C[:-1][varies].mean() if varies.any() else 0.0
+        self.varied = varies
         self.D = 1 / np.sqrt(FIRST + self.C / len(self.W))
 
 
@@ -72,11 +77,12 @@ def test_scores_and_steps_are_those_of_rows_written_out(sparse, K, shape):
     plain = Plain(K, X.shape[1])
     scores, change = np.full(padded(K), np.nan), np.zeros(padded(K))
     for x in X:
-        if interpreted(is_due)(state):
-            plain.refresh()
+        due = interpreted(is_due)(state)
         weight = rng.random()
         change[:K] = rng.normal(size=K)
         length, spread, best = meet_(state, PARAMS, *as_row(x, sparse), weight, change, scores)
+        if due:
+            plain.refresh(table_of(state, sparse)[:, INVERSE] > 0)
         expected, norm, along_rates = plain.meet(table_of(state, sparse), x, weight, change[:K])
         np.testing.assert_allclose(scores[:K], expected, atol=1e-9 * np.abs(plain.W).max())
         assert length == pytest.approx(norm, rel=1e-9)
@@ -84,6 +90,7 @@ def test_scores_and_steps_are_those_of_rows_written_out(sparse, K, shape):
         assert scores[best] == scores[:K].max()
     np.testing.assert_allclose(weights_of(state, K, sparse), plain.W, atol=1e-9 * np.abs(plain.W).max())
     refresh_(state, PARAMS)
+    plain.refresh(table_of(state, sparse)[:, INVERSE] > 0)
     np.testing.assert_allclose(weights_of(state, K, sparse), plain.W, atol=1e-9 * np.abs(plain.W).max())
     np.testing.assert_allclose(table_of(state, sparse)[:, SUM], plain.C[:-1], atol=1e-9 * plain.C.max())
     assert not state.shift.any()

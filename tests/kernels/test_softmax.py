@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from delaytron.compiler.kernel import fill, interpreted
 from delaytron.kernels.centred import FAR_BELOW
-from delaytron.kernels.inverse_gaps import LEAST_LOSS, NEVER, SHARPEST_START, weigh_gaps
+from delaytron.kernels.inverse_gaps import LEAST_LOSS, NEVER, SHARPEST_START, SHARPNESS_OF_UNKNOWN, weigh_gaps
 from delaytron.kernels.linear import padded
 from delaytron.kernels.softmax import LEAST_SLOPE, SMALLEST_REST, bandit_gradient, softmax
 from delaytron.learners.bandit_logit import BanditLogit
@@ -61,7 +61,7 @@ def test_the_gradient_is_that_of_the_likelihood(scores, reward, random):
 def test_labels_are_played_by_their_gaps(scores, answers, floor):
     K = len(scores)
     state = BanditLogit(K, 1, seed=0).state
-    state.known[:K] = np.linspace(0, 1, K)
+    state.known[:K] = np.arange(K) % 2
     state.answers[0] = answers
     p = chances_of(scores)
     best = int(np.argmax(scores))
@@ -71,7 +71,8 @@ def test_labels_are_played_by_their_gaps(scores, answers, floor):
     assert same_bits(ours, theirs)
     loss = 1 - p[best] + LEAST_LOSS
     gamma = max(SHARPEST_START, 4 * np.sqrt(answers * K))
-    expected = loss / (K * loss + gamma * state.known[:K] * (p[best] - p[:K]))
+    gammas = np.where(state.known[:K] == 1, gamma, SHARPNESS_OF_UNKNOWN)
+    expected = loss / (K * loss + gammas * (p[best] - p[:K]))
     ties = p[:K] == p[best]
     expected[ties] = (1 - expected[~ties].sum()) / ties.sum()
     np.testing.assert_allclose(ours, floor + (1 - K * floor) * expected, rtol=1e-12)

@@ -198,7 +198,7 @@ class TestTheorem:
         gammas = np.maximum(1000, 4 * np.sqrt(answers * K))
         told = theory.growing_gap_regret(n_classes=K, n_rounds=T, max_outstanding=G, log_regret=0)
         c = 9 / 8 * (1 + 5 / (4 * K))
-        bound = told - 10 * K**2 - c * max(1000, 4 * sqrt(K * T)) * 1e-6 * T
+        bound = told - K * (2 * K * log(K) + 1) - c * max(1000, 4 * sqrt(K * T)) * 1e-6 * T
         assert (3 * K / gammas).sum() <= bound
         assert gammas.max() <= max(1000, 4 * sqrt(K * T))
 

@@ -168,8 +168,8 @@ def test_two_roots_are_more_than_the_root_of_the_sum():
 
 def test_every_test_that_the_page_names_exists():
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "theory.md").read_text()))
-    written = "\n".join(path.read_text() for path in ROOT.glob("tests/theory/test_theory_*.py"))
-    defined = set(re.findall(r"^def (test_\w+)", written, re.MULTILINE))
+    written = "\n".join(path.read_text() for path in ROOT.glob("tests/theory/test_*.py"))
+    defined = set(re.findall(r"^ *def (test_\w+)", written, re.MULTILINE))
     assert named <= defined
     assert named >= set(re.findall(r"^def (test_\w+)", Path(__file__).read_text(), re.MULTILINE)) - {
         "test_every_test_that_the_page_names_exists"

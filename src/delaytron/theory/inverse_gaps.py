@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.errors import InvalidInput
-from delaytron.kernels.inverse_gaps import LEAST_LOSS, SHARPENING, SHARPEST_START, TRIES
+from delaytron.kernels.inverse_gaps import LEAST_LOSS, SHARPENING, SHARPEST_START, SHARPNESS_OF_UNKNOWN, TRIES
 from delaytron.records import Array
 from delaytron.theory.arguments import Real, check, formula
 
@@ -159,7 +159,7 @@ def growing_gap_regret(*, n_classes: Real, n_rounds: Real, max_outstanding: Real
     r"""Corollary R10: expected regret with the gamma of `BanditLogit`, by the regret of its predictions.
 
     .. math::
-        \tfrac32 \sqrt{KT} + \frac{3K(G + 1)}{1000} + 10K^2
+        \tfrac32 \sqrt{KT} + \frac{3K(G + 1)}{1000} + K (2K \ln K + 1)
         + c \max\{1000, 4 \sqrt{KT}\} \big(\text{Reg}_T + 10^{-6} T\big)
 
     Holds as Theorem R8 does, for `forget=0` and `explore_floor=0`. No bound of Reg is known for the model that
@@ -168,49 +168,59 @@ def growing_gap_regret(*, n_classes: Real, n_rounds: Real, max_outstanding: Real
     Examples
     --------
     >>> round(growing_gap_regret(n_classes=10, n_rounds=10**6, max_outstanding=2500, log_regret=5), 2)
-    101872.63
+    101343.15
     """
     root = np.sqrt(n_classes * n_rounds)
     late = EXPLORATION * n_classes * (max_outstanding + 1) / SHARPEST_START
-    exploring = 2 * EXPLORATION / SHARPENING * root + late + TRIES * n_classes**2
+    exploring = 2 * EXPLORATION / SHARPENING * root + late + n_classes * (_tries(n_classes) + 1)
     sharpest = np.maximum(SHARPEST_START, SHARPENING * root)
     return exploring + _rate(n_classes) * sharpest * (log_regret + LEAST_LOSS * n_rounds)
 
 
 @formula
-def rounds_until_played(*, n_classes: Real, failure: Real) -> Any:
-    r"""Theorem R9: after how many rounds `BanditLogit` has played every class, but for a small probability.
+def rounds_until_played(*, n_classes: Real, failure: Real, least_loss: Real = 1.0) -> Any:
+    r"""Theorem R9: after how many doubtful rounds `BanditLogit` has played every class, but for a small probability.
 
-    .. math:: \lceil K \ln(K / \delta) \rceil
+    .. math:: \Big\lceil \Big(K + \frac{20}{\ell}\Big) \ln \frac{K}{\delta} \Big\rceil
 
-    Holds for all rows, labels, answers and delays. On average it takes at most K (1 + 1/2 + ... + 1/K) rounds.
+    A round is doubtful if the best label is predicted to err with a chance of at least :math:`\ell`; other rounds do
+    not count. Holds for all rows, labels, answers and delays.
 
     Examples
     --------
-    >>> rounds_until_played(n_classes=50, failure=0.01), rounds_until_played(n_classes=200, failure=0.01)
-    (426.0, 1981.0)
+    >>> [rounds_until_played(n_classes=K, failure=0.01, least_loss=0.5) for K in (50, 200)]
+    [767.0, 2377.0]
     """
-    return np.ceil(n_classes * np.log(n_classes / failure))
+    return np.ceil(_rounds_a_play(n_classes, least_loss) * np.log(n_classes / failure))
 
 
 @formula
-def rounds_until_tried(*, n_classes: Real, plays: Real, sharpness: Real, least_loss: Real = 1.0) -> Any:
+def rounds_until_tried(*, n_classes: Real, plays: Real, least_loss: Real = 1.0) -> Any:
     r"""Theorem R9: how many doubtful rounds `BanditLogit` needs on average to play a class m times.
 
-    .. math:: K m + \frac{\gamma\, m (m - 1) (2m - 1)}{600 K^2 \ell}
+    .. math:: m \Big(K + \frac{20}{\ell}\Big)
 
-    Holds while no play of the class was confirmed and m is at most 10 K. A round is doubtful if the best label is
-    predicted to err with a chance of at least :math:`\ell`; other rounds do not count. Gamma is the largest so far.
+    Holds while no play of the class was confirmed and m is at most 2 K ln K + 1. A round is doubtful if the best label
+    is predicted to err with a chance of at least :math:`\ell`; other rounds do not count.
 
     Examples
     --------
-    >>> round(rounds_until_tried(n_classes=50, plays=100, sharpness=1000, least_loss=0.5), 2)
-    7626.8
+    >>> rounds_until_tried(n_classes=50, plays=100, least_loss=0.5)
+    9000.0
     """
-    if np.any(plays > TRIES * n_classes):
-        raise InvalidInput(f"plays must be at most 10 n_classes, got {np.max(plays):.17g}")
-    squares = plays * (plays - 1) * (2 * plays - 1) / 6
-    return n_classes * plays + sharpness * squares / ((TRIES * n_classes) ** 2 * least_loss)
+    if np.any(plays > _tries(n_classes) + 1):
+        raise InvalidInput(f"plays must be at most 2 K ln K + 1, got {np.max(plays):.17g}")
+    return plays * _rounds_a_play(n_classes, least_loss)
+
+
+def _tries(n_classes: Real) -> Any:
+    """After so many plays a label is known."""
+    return TRIES * n_classes * np.log(n_classes)
+
+
+def _rounds_a_play(n_classes: Real, least_loss: Real) -> Any:
+    """So many doubtful rounds pass on average until an unknown label is played."""
+    return n_classes + SHARPNESS_OF_UNKNOWN / least_loss
 
 
 def _learning(n_classes: Real) -> Real:
