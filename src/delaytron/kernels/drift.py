@@ -40,7 +40,7 @@ def count_answer(state: Any, played: int, reward: float) -> bool:
     _, delay_class = frexp(state.clock[NOW] - played)
     bet = state.bets[min(delay_class, N_BETS - 1)]
     if bet[COUNT] >= LEAST_ANSWERS:
-        bet[WEALTH] = max(1.0, bet[WEALTH]) * gain(bet[RIGHT] / bet[COUNT], reward)
+        bet[WEALTH] = max(1.0, bet[WEALTH]) * gain(bet[RIGHT], bet[COUNT], reward)
         state.clock[RICHEST] = max(state.clock[RICHEST], bet[WEALTH])
     bet[COUNT] += 1.0
     bet[RIGHT] += reward
@@ -48,9 +48,11 @@ def count_answer(state: Any, played: int, reward: float) -> bool:
 
 
 @kernel
-def gain(share: float, reward: float) -> float:
-    """Return by what an answer multiplies the wealth, if this share of those before were right."""
-    q = min(MOST_RIGHT, share)
+def gain(right: float, count: float, reward: float) -> float:
+    """Return by what an answer multiplies the wealth, if so many of those before were right."""
+    if reward == 1.0:
+        return 0.5
+    q = min(MOST_RIGHT, right / count)
     return 0.5 * reward + (1.0 - reward) * (1.0 - 0.5 * q) / (1.0 - q)
 
 
