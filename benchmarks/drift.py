@@ -97,9 +97,10 @@ def slow_error(forget, seed):
 
 
 def print_forgetting():
-    print("\n| forget | error |\n|--:|--:|")
-    for forget in FORGET:
-        print(f"| {forget} | {error_cell([slow_error(forget, seed) for seed in range(RUNS)])} |", flush=True)
+    errors = {forget: np.array([slow_error(forget, seed) for seed in range(RUNS)]) for forget in FORGET}
+    print("\n| forget | error | difference from 0, paired |\n|--:|--:|--:|")
+    for forget, wrong in errors.items():
+        print(f"| {forget} | {error_cell(wrong)} | {error_cell(wrong - errors[0.0])} |")
 
 
 if __name__ == "__main__":
