@@ -9,7 +9,7 @@ import heapq
 import numpy as np
 
 import delaytron as dt
-from delaytron.simulation.results import mean_of
+from report import error_cell
 
 SEED, ROUNDS, RUNS = 2, 100_000, 10
 DATASETS = ("digits", "usps", "ecoli", "abalone", "fashion_mnist")
@@ -24,11 +24,6 @@ TELLING = {
 }
 
 
-def cell(errors):
-    mean = mean_of(np.array(errors))
-    return f"{mean.value:.4f} ± {mean.margin:.4f}".replace("0.", ".")
-
-
 def simulated(data, options):
     result = dt.simulate(dt.DEFAULT_LEARNER, data, rounds=ROUNDS, runs=RUNS, seed=SEED, n_jobs=1, **options)
     return result.final_error
@@ -38,7 +33,7 @@ def print_simulated():
     data = {name: dt.datasets.load(name) for name in DATASETS}
     print("| | " + " | ".join(data) + " |\n|---|" + "--:|" * len(data))
     for telling, options in TELLING.items():
-        cells = [cell(simulated(rows, options)) for rows in data.values()]
+        cells = [error_cell(simulated(rows, options)) for rows in data.values()]
         print(f"| {telling} | " + " | ".join(cells) + " |", flush=True)
 
 
@@ -63,7 +58,7 @@ def print_online():
     data = dt.datasets.load("digits")
     print("\n| delays up to 500 | digits |\n|---|--:|")
     for name, waits in WAITS.items():
-        print(f"| {name} | {cell([play_online(data, waits, seed) for seed in range(ONLINE_RUNS)])} |", flush=True)
+        print(f"| {name} | {error_cell([play_online(data, waits, seed) for seed in range(ONLINE_RUNS)])} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from rich.table import Table
+
+from delaytron.simulation.results import mean_of
 
 
 class Sheet(NamedTuple):
@@ -16,6 +19,17 @@ class Sheet(NamedTuple):
     header: list[str]
     rows: list[list[str]]
     notes: list[str]
+
+
+def short(number):
+    """Return a number without the zero before the point."""
+    return f"{number:.4f}".replace("0.", ".", 1)
+
+
+def error_cell(errors):
+    """Return the mean of the errors of runs, and half its 95 % interval."""
+    mean = mean_of(np.array(errors))
+    return f"{short(mean.value)} ± {short(mean.margin)}"
 
 
 def machine():

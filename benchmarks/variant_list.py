@@ -3,15 +3,13 @@
 from variant_runs import Variant
 
 STANDARD, ROWS, CENTRED = "kernels/standard.py", "kernels/standard_rows.py", "kernels/centred.py"
-SOFTMAX, GAPS = "kernels/softmax.py", "kernels/inverse_gaps.py"
-LOGIT, STATE = "learners/bandit_logit.py", "learners/logit_state.py"
+SOFTMAX, GAPS, DRIFT = "kernels/softmax.py", "kernels/inverse_gaps.py", "kernels/drift.py"
+LOGIT, STATE, STEP = "learners/bandit_logit.py", "learners/logit_state.py", "learners/logit_step.py"
 
 DEFAULT = Variant("default", "default")
 
 CLIP = "LARGEST = 5.0"
-GAP = "gaps = gamma * load(state.known, r, WIDTH) * (top - chance)"
 CHANCE = "loss / (K * loss + gaps), 0.0)"
-GAMMA = "max(SHARPEST_START, SHARPENING * sqrt(state.answers[0] * n_classes))"
 KNOWN = "load(state.known, r, WIDTH)"
 IS_CLASS = "where_below(load(state.known, r, WIDTH), 2.0, {}, {})"  # else it is padding
 RAISE = "share = reward - (1.0 - reward) * odds"
@@ -35,15 +33,22 @@ ROWS_AND_STEPS = [
     Variant("rows", "refresh at a quarter more", ((STANDARD, "GROWTH = 16", "GROWTH = 4"),)),
     Variant("steps", "lr=0.5", parameters={"lr": 0.5}),
     Variant("steps", "lr=2", parameters={"lr": 2.0}),
-    Variant("steps", "no damping", ((LOGIT, "DAMPING = 0.3", "DAMPING = 0.0"),)),
+    Variant("steps", "no damping", ((STEP, "DAMPING = 0.3", "DAMPING = 0.0"),)),
     Variant("steps", "one rate for all classes", ((STATE, CLASS_RATE, " + 0.0 * mean"),)),
     Variant("steps", "steps do not grow with W", ((STATE, SIZE, "LEAST_SIZE + 0.0 * total"),)),
     Variant("steps", "new features from C = 0", ((STATE, "feature[SUM] + known", "feature[SUM]"),)),
 ]
 
 EXPLORATION = [
+    Variant("exploration", "unknown labels not favoured", ((GAPS, KNOWN, IS_CLASS.format(1.0, "NEVER")),)),
     Variant(
-        "exploration", "unknown labels not favoured", ((GAPS, GAP, GAP.replace(KNOWN, IS_CLASS.format(1.0, "NEVER"))),)
+        "exploration",
+        "unknown labels half known",
+        (
+            (GAPS, "SHARPNESS_OF_UNKNOWN = 20.0", "SHARPNESS_OF_UNKNOWN = 0.0"),
+            (GAPS, "TRIES * K * log(K)", "10.0 * K"),
+            (GAPS, "1.0 if evidence >= 1.0 else 0.0", "min(1.0, evidence) ** 2"),
+        ),
     ),
     Variant(
         "exploration",
@@ -68,6 +73,7 @@ SIGMOID = """    for k in range(0, p.size, WIDTH):
 LAST_OF_SOFTMAX = """    for k in range(0, p.size, WIDTH):
         store(load(p, k, WIDTH) * share, p, k)
 """
+NO_TEST = Variant("drift", "no test of drift", ((DRIFT, "PROOF = 1e16", 'PROOF = float("inf")'),))
 LIKELIHOOD = [
     Variant("likelihood", '"wrong" raises no other label', ((SOFTMAX, RAISE, "share = reward + 0.0 * odds"),)),
     Variant(
@@ -98,11 +104,11 @@ PATCHED = [
     Variant("averaging", "averaged, lr=2", patch="averaged", parameters={"lr": 2.0}),
     Variant("averaging", "averaged, replay=4", patch="averaged", parameters={"replay": 4}),
     Variant("coin betting", "COCOB, alpha 100", patch="coin"),
-    Variant("coin betting", "COCOB, alpha 10", ((LOGIT, "ALPHA = 100.0", "ALPHA = 10.0"),), "coin"),
+    Variant("coin betting", "COCOB, alpha 10", ((STEP, "ALPHA = 100.0", "ALPHA = 10.0"),), "coin"),
     Variant("delay", "AdaptiveRevision's sums", patch="revision"),
     Variant("delay", "sums as if delays were the worst", patch="pessimistic"),
     Variant("delay", "stale gradients", patch="stale"),
     Variant("heads", "five heads, Thompson", patch="heads"),
 ]
 
-VARIANTS = [DEFAULT, *ROWS_AND_STEPS, *EXPLORATION, *LIKELIHOOD, *REPLAY, *PATCHED, *FEATURES]
+VARIANTS = [DEFAULT, *ROWS_AND_STEPS, *EXPLORATION, *LIKELIHOOD, *REPLAY, *PATCHED, NO_TEST, *FEATURES]

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from delaytron.simulation.results import mean_of
+from report import error_cell
 from variant_list import DEFAULT, VARIANTS
 from variant_runs import Store, Task, play_variant
 
@@ -25,16 +26,6 @@ STORE = Path("results/variants.jsonl")
 def tasks_of(variant, options):
     data = [name for name in options.data if name in (variant.data or DATASETS)]
     return [Task(*pair, options.rounds, options.seed, options.runs) for pair in product(data, options.delay)]
-
-
-def short(number):
-    """Return a number without the zero before the point."""
-    return f"{number:.4f}".replace("0.", ".", 1)
-
-
-def error_cell(errors):
-    mean = mean_of(np.array(errors))
-    return f"{short(mean.value)} ± {short(mean.margin)}"
 
 
 def difference(errors, defaults):

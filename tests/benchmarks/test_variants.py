@@ -1,5 +1,6 @@
 """The variants of the default learner: that each can be made, and how they are compared."""
 
+import ast
 import sys
 from pathlib import Path
 
@@ -19,6 +20,13 @@ TASK = Task("digits", "1", 10, 1, 2)
 def test_every_variant_can_be_made_and_no_two_are_the_same(tmp_path):
     digests = [copy_sources(variant, tmp_path / str(i)) for i, variant in enumerate(VARIANTS)]
     assert len(set(digests)) == len(VARIANTS)
+
+
+@pytest.mark.parametrize("variant", [one for one in VARIANTS if one.patch], ids=lambda one: one.name)
+def test_what_a_patch_makes_is_python(tmp_path, variant):
+    copy_sources(variant, tmp_path)
+    for path in (tmp_path / "src/delaytron/learners").glob("*.py"):
+        ast.parse(path.read_text())
 
 
 def test_every_patch_belongs_to_a_variant():

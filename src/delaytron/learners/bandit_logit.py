@@ -117,7 +117,7 @@ class BanditLogit(Learner):
     replay : int
         With every answer learn again from so many of the last 1000.
     forget : float
-        With every answer, forget this share of the counts, from 0 to below 1: for streams that drift.
+        With every answer, forget this share of the counts, from 0 to below 1: for streams that drift slowly.
 
     Examples
     --------
