@@ -63,7 +63,7 @@ coverage: .venv/ready
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/learners.py
+	$(BIN)/python benchmarks/all_learners.py
 	$(BIN)/python benchmarks/footprint.py
 
 # Vowpal Wabbit tuned on the eight data sets, with scaling and on raw rows: about two hours on one core.

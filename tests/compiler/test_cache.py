@@ -146,7 +146,7 @@ HARMS = {
 def test_a_learner_decides_in_spite_of_damaged_files_and_mends_them(harm, decided, tmp_path):
     folder = shutil.copytree(decided[1], tmp_path / "compiled")
     whole = {path: path.read_bytes() for path in files_in(folder)}
-    assert len(whole) >= 2
+    assert whole
     for path, content in whole.items():
         HARMS[harm](path, len(content))
         assert path.read_bytes() != content

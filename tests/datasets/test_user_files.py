@@ -227,14 +227,15 @@ class TestCommandLine:
     def test_run_plays_a_file_like_the_library(self, path, flags):
         rounds = ("--rounds", "400") if not flags else ()  # of a stream all rows by default
         (row,) = self.run("run", "--data", path, *self.OPTIONS, *rounds, *flags, "--json")
-        expected = dt.simulate("delaytron", self.loaded(path), delay=1000, runs=5, gamma=0.01)
+        expected = dt.simulate(dt.DEFAULT_LEARNER, self.loaded(path), delay=1000, runs=5)
         assert (row["dataset"], row["rounds"], row["final_errors"]) == ("own", 400, expected.final_error.tolist())
 
     def test_compare_takes_a_file(self, path):
         flags = ["--learner", "perceptron", "--delay", "5", "--rounds", "300", "--runs", "2", "--json"]
         document = self.run("compare", path, *self.OPTIONS, *flags)
-        expected = dt.simulate("perceptron", self.loaded(path), delay=5, rounds=300, runs=2)
-        assert document["results"][0]["final_errors"] == expected.final_error.tolist()
+        (row,) = document["results"]
+        expected = dt.simulate("perceptron", self.loaded(path), delay=5, rounds=300, runs=2, **row["parameters"])
+        assert row["final_errors"] == expected.final_error.tolist()
 
     def test_a_file_is_not_drawn_anew_for_tuning(self, path):
         assert load_for_tuning(str(path), 0) is None
