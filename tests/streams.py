@@ -66,6 +66,13 @@ def stories(draw, sparse=None, max_rounds=60, general=False):
     return Story(csr_array(X) if is_sparse else X, rng.integers(0, n_classes, T), delays, n_classes, seed)
 
 
+def clusters(n_rows, n_classes, n_features, spread=1.2, seed=0):
+    """Return rows around one point for each class, and the classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=n_rows)
+    return spread * rng.normal(size=(n_classes, n_features))[y] + rng.normal(size=(n_rows, n_features)), y
+
+
 @contextmanager
 def interpreter():
     """Run every kernel as plain Python."""

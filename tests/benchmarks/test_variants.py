@@ -26,7 +26,7 @@ def test_every_variant_can_be_made_and_no_two_are_the_same(tmp_path):
 def test_what_a_patch_makes_is_python(tmp_path, variant):
     copy_sources(variant, tmp_path)
     for path in (tmp_path / "src/delaytron/learners").glob("*.py"):
-        ast.parse(path.read_text())
+        assert ast.parse(path.read_text()).body
 
 
 def test_every_patch_belongs_to_a_variant():

@@ -10,7 +10,7 @@ import delaytron as dt
 from delaytron import theory
 from delaytron.kernels.inverse_gaps import LEAST_LOSS, SHARPENING, SHARPEST_START, SHARPNESS_OF_UNKNOWN
 from paper_logit import Logit, Rows
-from streams import play_compiled, same_bits, stories
+from streams import clusters, play_compiled, same_bits, stories
 
 pytestmark = pytest.mark.xdist_group("bandit_logit")
 
@@ -27,13 +27,6 @@ def taught(rows, labels, n_classes, **settings):
         learner.feedback(decision.id, correct=bool(decision.label == y))
     learner.flush()
     return learner
-
-
-def clusters(n_rows, n_classes, n_features, seed=0):
-    """Return rows around one point for each class."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(n_classes, size=n_rows)
-    return 1.2 * rng.normal(size=(n_classes, n_features))[y] + rng.normal(size=(n_rows, n_features)), y
 
 
 def test_it_is_the_default():
@@ -123,7 +116,7 @@ class TestRewards:
 
     @given(rewards=st.lists(st.floats(0, 1), min_size=5, max_size=40), seed=st.integers(0, 99))
     def test_a_reward_is_a_soft_target(self, rewards, seed):
-        X, _ = clusters(len(rewards), 4, 3, seed)
+        X, _ = clusters(len(rewards), 4, 3, seed=seed)
         learner, text, rows = learner_of(), Logit(4, 3, 1.0), Rows(3)
         told = []
         for x, reward in zip(X, rewards, strict=True):

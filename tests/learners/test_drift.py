@@ -7,23 +7,17 @@ from scipy.sparse import csr_array
 import delaytron as dt
 from delaytron.kernels.drift import START
 from paper_logit import bandit_logit
-from streams import Story, make, play_compiled, play_interpreted, play_online, same_bits
+from streams import Story, clusters, make, play_compiled, play_interpreted, play_online, same_bits
 
 pytestmark = pytest.mark.xdist_group("bandit_logit")
 
+SPREAD = 3
 SETTINGS = [{}, {"replay": 2}, {"forget": 0.001}]
-
-
-def clusters(n_rounds, n_classes, n_features, seed=0):
-    """Return rows around one point for each class, and the classes."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(n_classes, size=n_rounds)
-    return 3 * rng.normal(size=(n_classes, n_features))[y] + rng.normal(size=(n_rounds, n_features)), y
 
 
 def changing(n_rounds, sparse=False, longest=1, n_classes=4):
     """Return a story in which the labels mean something else from the middle on."""
-    X, y = clusters(n_rounds, n_classes, 5)
+    X, y = clusters(n_rounds, n_classes, 5, SPREAD)
     y[n_rounds // 2 :] = (y[n_rounds // 2 :] + 1) % n_classes
     delays = np.random.default_rng(1).integers(1, longest + 1, n_rounds)
     return Story(csr_array(X) if sparse else X, y, delays, n_classes, 0)
@@ -77,7 +71,7 @@ def rounds_to_recover(cls, story, **settings):
 class TestNoFalseAlarm:
     def start_after(self, delay_of, right_of=lambda right, rng: right, n_rounds=20_000, **settings):
         """Play online; `delay_of(right, t)` says when the answer comes. Return the first round that counts."""
-        X, y = clusters(n_rounds, 5, 4)
+        X, y = clusters(n_rounds, 5, 4, SPREAD)
         rng = np.random.default_rng(2)
         learner = dt.BanditLogit(5, 4, seed=0, **settings)
         due = {}
@@ -111,7 +105,7 @@ class TestNoFalseAlarm:
 
 
 def test_answers_to_rounds_before_the_new_start_are_not_learned():
-    X, y = clusters(2000, 4, 3)
+    X, y = clusters(2000, 4, 3, SPREAD)
     learner = dt.BanditLogit(4, 3, seed=0)
     waiting = learner.decide(X[0]).id
     for t in range(1, 2000):

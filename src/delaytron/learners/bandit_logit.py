@@ -88,6 +88,12 @@ def score_stream(state: Any, stream: Stream, scores: Array, out: Array) -> None:
             out[i, k] = scores[k]
 
 
+def rule_of(name: str, state: Any, init_state: Any, again: Any, forget: Any) -> Rule:
+    """Return the rule for a state that keeps answers, or for one that keeps none."""
+    tick_, step_ = fill(tick, forget_kept=forget), fill(step, learn_again=again)
+    return Rule(name, Params, policy, step_, state, init_state, tick_, note=note, standardizable=False)
+
+
 _score_stream = fill(score_stream, "bandit_logit.score_stream")
 
 
@@ -133,17 +139,7 @@ class BanditLogit(Learner):
     averages = False
     takes_rewards = True
     grid = {}
-    rule = Rule(
-        name,
-        Params,
-        policy,
-        fill(step, learn_again=learn_once),
-        State,
-        init,
-        fill(tick, forget_kept=forget_none),
-        note=note,
-        standardizable=False,
-    )
+    rule = rule_of(name, State, init, learn_once, forget_none)
 
     def __init__(
         self,
@@ -186,17 +182,7 @@ class BanditLogit(Learner):
         return np.column_stack([features, state.bias])
 
 
-REMEMBERING = Rule(
-    "bandit_logit_replay",
-    Params,
-    policy,
-    fill(step, learn_again=learn_kept),
-    Remembering,
-    init_remembering,
-    fill(tick, forget_kept=forget_all),
-    note=note,
-    standardizable=False,
-)
+REMEMBERING = rule_of("bandit_logit_replay", Remembering, init_remembering, learn_kept, forget_all)
 
 
 def check_floor(floor: Any, n_classes: int) -> float:
