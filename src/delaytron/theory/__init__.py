@@ -15,6 +15,7 @@ Examples
 
 from delaytron.theory.bounds import case_1, corollary_1, corollary_2, theorem_1, theorem_2, theorem_3, theorem_4
 from delaytron.theory.comparators import best_comparator, comparator_path, exact_comparator, hinge_losses
+from delaytron.theory.finding_classes import rounds_until_played, rounds_until_tried
 from delaytron.theory.inverse_gaps import (
     RoundBound,
     growing_gap_regret,
@@ -23,8 +24,6 @@ from delaytron.theory.inverse_gaps import (
     inverse_gap_round,
     inverse_gap_sharpness,
     pooled_log_regret,
-    rounds_until_played,
-    rounds_until_tried,
 )
 from delaytron.theory.mistakes import banditron_mistakes, perceptron_mistakes, played_mistakes
 from delaytron.theory.moments import first_moment, second_moment
