@@ -18,3 +18,7 @@ class UnknownDecision(DelaytronError, KeyError):  # noqa: N818
 
 class ConflictingFeedback(DelaytronError):  # noqa: N818
     """A second answer that contradicts the first one."""
+
+
+class JournalError(DelaytronError):
+    """The journal could not be written or read; what it did not acknowledge is not in it."""

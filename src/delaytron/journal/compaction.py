@@ -1,0 +1,35 @@
+"""Retention: the facts of decisions that are long settled may go; what became of the decisions stays."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from delaytron.journal.records import OPEN
+
+Execute = Callable[[str, Sequence[Any]], sqlite3.Cursor]
+
+SETTLED = """
+CREATE TEMP TABLE settled AS
+SELECT facts.id FROM facts JOIN ids ON facts.id = ids.id
+WHERE ids.status != ? AND facts.id NOT IN (SELECT id FROM inbox)
+GROUP BY facts.id
+HAVING max(facts.seq) < ? AND max(facts.seq) <= (SELECT max(seq) FROM snapshots) AND max(facts.clock) < ?
+"""
+
+
+def delete_settled(execute: Execute, before_seq: int, older_than: int) -> int:
+    """Delete the facts of decisions all of whose facts are old and in the newest snapshot; mark their ids as purged."""
+    execute("DROP TABLE IF EXISTS temp.settled", ())
+    execute(SETTLED, (OPEN, before_seq, older_than))
+    deleted = execute("DELETE FROM facts WHERE id IN (SELECT id FROM temp.settled)", ()).rowcount
+    execute("UPDATE ids SET purged = 1 WHERE id IN (SELECT id FROM temp.settled)", ())
+    execute("DROP TABLE temp.settled", ())
+    _give_pages_back(execute)
+    return deleted
+
+
+def _give_pages_back(execute: Execute) -> None:
+    """Make the file smaller; Python's sqlite3 does one step of this pragma only, which frees one page."""
+    ((free,),) = execute("PRAGMA freelist_count", ()).fetchall()
+    for _ in range(free):
+        execute("PRAGMA incremental_vacuum(1)", ())

@@ -1,0 +1,155 @@
+"""A connection to an SQLite file: patient with other processes, and made anew after an error."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+from delaytron.errors import InvalidInput, JournalError
+
+PATIENCE = 30.0  # seconds that others may take with their writing
+RETRY = 0.0003  # seconds between two tries
+GAP, GAP_EVERY = 0.0005, 0.02  # seconds: the owner lets others write for so long, so often
+FOREIGN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
+PRAGMAS = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "cache_size = -16000")
+
+T = TypeVar("T")
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """Try again as long as another process holds the database, up to 30 s."""
+    until = monotonic() + PATIENCE
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > until:
+                raise
+        sleep(RETRY)
+
+
+def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
+    """Open an SQLite file; raise InvalidInput if it is none or may not be written."""
+    mode = "rwc" if create else "rw"
+    connection: sqlite3.Connection | None = None
+    try:
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode={mode}", uri=True, timeout=0, isolation_level=None, check_same_thread=False
+        )
+        _prepare(connection)
+    except BaseException as problem:
+        if connection is not None:
+            connection.close()
+        if isinstance(problem, sqlite3.Error):
+            raise opening_error(path, problem) from problem
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    for pragma in PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+    patiently(lambda: connection.execute("PRAGMA schema_version").fetchone())  # the first look at the file
+
+
+def opening_error(path: Path, problem: sqlite3.Error) -> InvalidInput | JournalError:
+    """Say why a file cannot be opened: it is the wrong one, or it could not be read just now."""
+    code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
+        return InvalidInput(f"{path} is not a journal: it is no SQLite file; give the path of a journal, or a new one")
+    if code in FOREIGN:
+        return InvalidInput(
+            f"{path} cannot be opened for writing ({problem}); check its rights and those of its folder"
+        )
+    return JournalError(f"{path} could not be opened: {problem}; check the disk, then try again")
+
+
+class Database:
+    """The connection of the process that decides; one thread at a time.
+
+    After an error of the database the connection is given up, and the next transaction opens a new one.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = connection
+        self._failed = False  # in the present transaction
+        self._marked = False
+        self._committed_at = self._gap_at = 0.0
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether the last transaction that began was committed."""
+        return not self._failed and self._connection is not None and not self._connection.in_transaction
+
+    def begin(self) -> None:
+        """Begin a transaction in which no other process can write."""
+        self._leave_gap()
+        if self._connection is None:
+            self._connection = connect(self._path)
+        self._failed = False
+        self._marked = False
+        connection = self._connection
+        self._guarded(lambda: patiently(lambda: connection.execute("BEGIN IMMEDIATE")))
+
+    def _leave_gap(self) -> None:
+        """Now and then let other processes write, which can only try again and again."""
+        idle = monotonic() - self._committed_at
+        if idle < GAP and self._committed_at - self._gap_at > GAP_EVERY:
+            sleep(GAP)
+            idle = GAP
+        if idle >= GAP:
+            self._gap_at = monotonic()
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Execute a statement within the transaction."""
+        connection = self._connection
+        if self._failed or connection is None or not connection.in_transaction:
+            raise JournalError(f"{self._path} could not be written: the transaction has ended; try again")
+        return self._guarded(lambda: connection.execute(sql, values))
+
+    def commit(self) -> None:
+        """Bring the transaction to disk."""
+        self.execute("COMMIT")
+        self._committed_at = monotonic()
+
+    def rollback(self) -> None:
+        """End the transaction without a trace, if there is one; raises no error of the database."""
+        connection = self._connection
+        try:
+            if connection is not None and connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._failed = True
+        if self._failed:
+            self.close()
+
+    def mark(self) -> None:
+        """Remember this place in the transaction."""
+        if self._marked:
+            self._marked = False  # first: an interruption must not leave a mark that is not there
+            self.execute("RELEASE member")
+        self.execute("SAVEPOINT member")
+        self._marked = True
+
+    def rollback_to_mark(self) -> None:
+        """Undo what came after the last mark."""
+        self.execute("ROLLBACK TO member")
+
+    def close(self) -> None:
+        """Give the connection up."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def _guarded(self, action: Callable[[], T]) -> T:
+        try:
+            return action()
+        except sqlite3.Error as problem:
+            self._failed = True
+            raise JournalError(
+                f"{self._path} could not be written: {problem}; make room or check the disk, then try again"
+            ) from problem

@@ -1,0 +1,42 @@
+"""Ids of decisions: given by the caller, or random; issued once and never again."""
+
+import os
+from typing import Any
+
+from delaytron.errors import InvalidInput
+
+LONGEST_ID = 200  # bytes of UTF-8
+
+
+def check_id(id: Any) -> str:
+    """Raise if an id is not text of 1 to 200 bytes without NUL.
+
+    Examples
+    --------
+    >>> check_id("req-17")
+    'req-17'
+    """
+    if not isinstance(id, str):
+        raise InvalidInput(f"id must be a string of 1 to {LONGEST_ID} bytes, got {type(id).__name__} {str(id)[:40]!r}")
+    try:
+        size = len(id.encode())
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            f"id must be text that UTF-8 can hold, got {id[:40]!a}; give it without surrogates"
+        ) from None
+    if not 1 <= size <= LONGEST_ID:
+        raise InvalidInput(f"id must be of 1 to {LONGEST_ID} bytes, got {size}; use a hash of longer ones")
+    if "\0" in id:
+        raise InvalidInput(f"id must not contain NUL, got {id[:40]!r}; leave it out")
+    return str(id)
+
+
+def new_id() -> str:
+    """Return 128 random bits as 32 hexadecimal digits.
+
+    Examples
+    --------
+    >>> len(new_id())
+    32
+    """
+    return os.urandom(16).hex()

@@ -1,0 +1,151 @@
+"""The tables of a journal, and how a file with them is made, recognised and brought up to date."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from delaytron.errors import InvalidInput, JournalError
+from delaytron.journal.database import connect, opening_error, patiently
+from delaytron.journal.queries import PUT_META
+
+FORMAT = 1
+APPLICATION = 0x44744A72  # "DtJr": marks an SQLite file as ours
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}  # format -> what makes the next one of it
+
+TABLES = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE facts (seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, id TEXT,"
+    " wall INTEGER NOT NULL, clock INTEGER NOT NULL, body BLOB NOT NULL)",
+    "CREATE TABLE ids (id TEXT PRIMARY KEY, status INTEGER NOT NULL, value REAL, label INTEGER,"
+    " purged INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE inbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL, value REAL NOT NULL,"
+    " wall INTEGER NOT NULL, clock INTEGER NOT NULL, revises INTEGER NOT NULL)",
+    "CREATE TABLE snapshots (seq INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+)
+
+
+def find_file(path: str | Path) -> Path:
+    """Return the file that a path means, through all links; raise if no file can be there."""
+    try:
+        target = Path(path).resolve()
+        folder = target.parent
+        found = target.exists(), target.is_file(), folder.is_dir()
+    except (OSError, RuntimeError, ValueError, TypeError) as problem:
+        raise InvalidInput(f"{path!r} cannot be the path of a journal: {problem}; give the path of a file") from None
+    there, is_file, has_folder = found
+    if not has_folder:
+        raise InvalidInput(f"cannot open {path}: there is no folder {folder}; make it first")
+    if there and not is_file:
+        raise InvalidInput(f"cannot open {path}: it is a folder or a device; give the path of a file")
+    return target
+
+
+def open_tables(path: Path, config: bytes | None) -> sqlite3.Connection:
+    """Open the journal of the process that decides; with a configuration, make it if there is none."""
+    if config is None and not path.exists():
+        raise InvalidInput(f"there is no journal {path}; give a configuration to make one")
+    connection = connect(path, create=config is not None)
+    try:
+        _use_wal(path, connection)
+        _create_or_migrate(path, connection, config)
+    except BaseException as problem:
+        connection.close()
+        if isinstance(problem, sqlite3.Error):
+            raise opening_error(path, problem) from problem
+        raise
+    return connection
+
+
+def open_existing(path: Path) -> sqlite3.Connection:
+    """Open a journal that another process owns: nothing is made or changed."""
+    if not path.exists():
+        raise InvalidInput(f"there is no journal {path}; the process that decides makes it")
+    connection = connect(path)
+    try:
+        _raise_if_older(path, read_format(path, connection))
+    except BaseException as problem:
+        connection.close()
+        if isinstance(problem, sqlite3.Error):
+            raise opening_error(path, problem) from problem
+        raise
+    return connection
+
+
+def read_format(path: Path, connection: sqlite3.Connection) -> int:
+    """Return the format of a file; raise if it is not ours or of a newer format."""
+    if _pragma(connection, "application_id") != APPLICATION:
+        raise InvalidInput(
+            f"{path} is not a journal, but another SQLite file; give the path of a journal, or a new one"
+        )
+    found = read_meta(connection).get("format", b"")
+    if not found.isdigit():
+        raise JournalError(f"{path} is damaged: its format is {found[:20]!r}; restore it from a backup")
+    if int(found) > FORMAT:
+        raise InvalidInput(f"{path} is of format {int(found)}, this version reads up to {FORMAT}; update delaytron")
+    return int(found)
+
+
+def read_meta(connection: sqlite3.Connection) -> dict[str, bytes]:
+    """Return what is known of the journal as a whole."""
+    return dict(patiently(lambda: connection.execute("SELECT name, value FROM meta").fetchall()))
+
+
+def put_meta(connection: sqlite3.Connection, name: str, value: bytes) -> None:
+    """Write one of these."""
+    connection.execute(PUT_META, (name, value))
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(patiently(lambda: connection.execute(f"PRAGMA {name}").fetchone())[0])
+
+
+def _raise_if_older(path: Path, found: int) -> None:
+    if found < FORMAT:
+        raise InvalidInput(
+            f"{path} is of format {found}, this version writes {FORMAT}; open it with dt.Model.open once"
+        )
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return not _pragma(connection, "application_id") and not _pragma(connection, "schema_version")
+
+
+def _use_wal(path: Path, connection: sqlite3.Connection) -> None:
+    """Let commits be written to a log beside the file; a file that is not ours stays as it is."""
+    if not _is_empty(connection):
+        read_format(path, connection)
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file: `compact` can give its pages back
+    (mode,) = patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
+    if mode != "wal":
+        raise InvalidInput(f"{path} is on a file system that cannot hold a journal; put it on a local disk")
+
+
+def _create_or_migrate(path: Path, connection: sqlite3.Connection, config: bytes | None) -> None:
+    """Make what is missing in one transaction: after a crash it is all there, or nothing."""
+    patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+    try:
+        if _is_empty(connection):
+            _create(path, connection, config)
+        else:
+            _migrate(connection, read_format(path, connection))
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.execute("COMMIT")
+
+
+def _create(path: Path, connection: sqlite3.Connection, config: bytes | None) -> None:
+    if config is None:
+        raise InvalidInput(f"{path} is empty; give a configuration to make a journal of it")
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    for table in TABLES:
+        connection.execute(table)
+    put_meta(connection, "format", b"%d" % FORMAT)
+    put_meta(connection, "config", config)
+
+
+def _migrate(connection: sqlite3.Connection, found: int) -> None:
+    for old in range(found, FORMAT):
+        MIGRATIONS[old](connection)
+    if found < FORMAT:
+        put_meta(connection, "format", b"%d" % FORMAT)
