@@ -1,6 +1,6 @@
 """What passes between the parts: named tuples of plain numbers and arrays."""
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,17 @@ Bytes = NDArray[np.uint8]
 NEVER = int(np.iinfo(np.int64).max // 2)  # the delay of feedback that is lost; t + NEVER still fits into 64 bits
 
 
-class Decision(NamedTuple):
-    """What a learner decided in one round; feedback names it by its `id`."""
+Id = TypeVar("Id", int, str)
+Label = TypeVar("Label")
 
-    id: int
+
+class Decision(NamedTuple, Generic[Id, Label]):
+    """What was decided in one round; feedback names it by its `id`. A learner has numbers, a model has names."""
+
+    id: Id
     round: int
-    label: int
-    greedy: int
+    label: Label
+    greedy: Label
     prob: float
 
 

@@ -80,13 +80,17 @@ def test_a_draw_is_the_inverse_of_the_cumulative_distribution(weights, u):
     p = np.array(weights) / sum(weights)
     inside = np.flatnonzero(u < np.add.accumulate(p))
     expected = inside[0] if inside.size else len(p) - 1
-    assert draw_(p, u) == interpreted(draw)(p, u) == expected
+    assert draw_(p, None, u) == interpreted(draw)(p, None, u) == expected
 
 
 @given(st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12))
 def test_argmax_takes_the_lowest_of_equals(scores):
     padded_scores = np.array([*scores, 99.0])
-    assert argmax_(padded_scores, len(scores)) == interpreted(argmax)(padded_scores, len(scores)) == np.argmax(scores)
+    assert (
+        argmax_(padded_scores, None, len(scores))
+        == interpreted(argmax)(padded_scores, None, len(scores))
+        == np.argmax(scores)
+    )
 
 
 def test_an_update_touches_one_class():

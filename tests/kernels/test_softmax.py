@@ -66,8 +66,8 @@ def test_labels_are_played_by_their_gaps(scores, answers, floor):
     p = chances_of(scores)
     best = int(np.argmax(scores))
     ours, theirs = np.empty(K), np.empty(K)
-    weigh_(state, p.copy(), best, floor, ours)
-    interpreted(weigh_gaps)(state, p.copy(), best, floor, theirs)
+    weigh_(state, p.copy(), best, floor, None, ours)
+    interpreted(weigh_gaps)(state, p.copy(), best, floor, None, theirs)
     assert same_bits(ours, theirs)
     loss = 1 - p[best] + LEAST_LOSS
     gamma = max(SHARPEST_START, 4 * np.sqrt(answers * K))
@@ -83,5 +83,5 @@ def test_labels_are_played_by_their_gaps(scores, answers, floor):
 def test_equals_share_what_the_others_leave():
     state = BanditLogit(5, 1, seed=0).state
     p = np.empty(5)
-    weigh_(state, chances_of([2.0, 1.0, 2.0, 2.0, 0.0]), 0, 0.0, p)
+    weigh_(state, chances_of([2.0, 1.0, 2.0, 2.0, 0.0]), 0, 0.0, None, p)
     assert p[0] == p[2] == p[3] > p[1]

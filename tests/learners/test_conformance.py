@@ -153,7 +153,10 @@ def test_predict_is_greedy_and_changes_nothing(name, setting, story):
     labels = learner.predict(story.X)
     rows = [as_row(x, story.X.shape[1], learner.sparse) for x in story.rows()]
     extra = np.empty(len(learner.rule.extras))
-    chosen = [learner.rule.choose(learner.state, learner.params, row, 0.5, learner.scratch, extra) for row in rows]
+    chosen = [
+        learner.rule.choose(learner.state, learner.params, row, learner._labels, 0.5, learner.scratch, extra)
+        for row in rows
+    ]
     assert labels.tolist() == [greedy for greedy, _, _ in chosen]
     shown = SHOWN.get(name, lambda learner, X: X)(learner, story.dense)
     np.testing.assert_allclose(learner.scores(story.X), shown @ learner.weights.T, atol=1e-9)

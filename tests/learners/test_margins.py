@@ -121,7 +121,7 @@ def play_all_labels(learner, W, x, y):
         set_weights(learner, W)
         extra = np.empty(len(learner.rule.extras))
         greedy, played, prob = learner.rule.choose(
-            learner.state, learner.params, Row(None, x), u, learner.scratch, extra
+            learner.state, learner.params, Row(None, x), learner._labels, u, learner.scratch, extra
         )
         assert played == label
         cumulative += prob
@@ -171,7 +171,9 @@ def test_gap_explores_as_much_as_the_margin_is_short_of_one(seed):
     best, second = np.sort(W @ x)[:-3:-1]
     rate = max(0.01, max(0.0, 1.0 - (best - second)) ** 2)
     extra = np.empty(2)
-    greedy, label, prob = learner.rule.choose(learner.state, learner.params, Row(None, x), 0.5, learner.scratch, extra)
+    greedy, label, prob = learner.rule.choose(
+        learner.state, learner.params, Row(None, x), learner._labels, 0.5, learner.scratch, extra
+    )
     assert prob == pytest.approx((1 - rate) * (label == greedy) + rate / K)
 
 

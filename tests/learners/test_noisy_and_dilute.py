@@ -52,7 +52,10 @@ def choose(learner, u):
     extra = np.empty(len(learner.rule.extras))
     row = Row(None, np.zeros(learner.n_features) + x[: learner.n_features])
     return Play(
-        1, row, *learner.rule.choose.compiled(learner.state, learner.params, row, u, learner.scratch, extra), extra
+        1,
+        row,
+        *learner.rule.choose.compiled(learner.state, learner.params, row, learner._labels, u, learner.scratch, extra),
+        extra,
     )
 
 

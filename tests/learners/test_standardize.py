@@ -127,7 +127,10 @@ def test_predict_is_greedy_and_changes_nothing(name, setting, story):
     assert same_bits(list(before), list(learner.state))
     rows = [as_row(x, story.X.shape[1], learner.sparse) for x in story.rows()]
     extra = np.empty(len(learner.rule.extras))
-    chosen = [learner.rule.choose(learner.state, learner.params, row, 0.5, learner.scratch, extra) for row in rows]
+    chosen = [
+        learner.rule.choose(learner.state, learner.params, row, learner._labels, 0.5, learner.scratch, extra)
+        for row in rows
+    ]
     assert labels.tolist() == [greedy for greedy, _, _ in chosen]
     if learner.rule.standardizes:  # `choose` alone changes nothing of how rows are standardised
         for kind in (CENTRE, INVERSE):

@@ -13,7 +13,7 @@ from delaytron import cli
 from delaytron.cli import plan as command
 from delaytron.delays import NEVER, Fixed, Trace, parse
 from delaytron.formats import as_json
-from delaytron.learners.base import GAMMAS
+from delaytron.learners.options import GAMMAS
 from delaytron.planning import Doubled, draft, exploring, plan
 from delaytron.planning.answers import BOUND, EXACT, SIMULATION, answers, change, summary
 from delaytron.planning.bounds import Problem, best_bound, first_round, smallest

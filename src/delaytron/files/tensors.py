@@ -37,22 +37,29 @@ def pack_tensors(tensors: Mapping[str, NDArray[Any]], texts: Mapping[str, str]) 
 
 
 def read_tensors(path: Path) -> tuple[dict[str, str], Tensors]:
-    """Read a safetensors file; raise if it is none or was damaged. One without a digest is taken as it is."""
+    """Read a safetensors file; raise if it is none or was damaged."""
+    return unpack_tensors(read_bytes(path), str(path))
+
+
+def unpack_tensors(content: bytes, source: str) -> tuple[dict[str, str], Tensors]:
+    """Return the texts and arrays of a safetensors file, which errors call `source`; raise if it is none or damaged.
+
+    One without a digest is taken as it is.
+    """
     from safetensors import SafetensorError  # noqa: PLC0415
     from safetensors.numpy import load  # noqa: PLC0415
 
-    content = _read_bytes(path)
     try:
         tensors = load(content)
         texts = _texts(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as problem:
-        raise InvalidInput(f"{path} is not a safetensors file: {problem}") from None
+        raise InvalidInput(f"{source} is not a safetensors file: {problem}") from None
     if SEAL in texts and _digest(content, texts[SEAL]) != texts.pop(SEAL):
-        raise InvalidInput(f"{path} is damaged: it does not match its SHA-256 digest; take a copy of it instead")
+        raise InvalidInput(f"{source} is damaged: it does not match its SHA-256 digest; take a copy of it instead")
     return texts, tensors
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """Return the whole file, if it is one and its header is not larger than any of ours could be."""
     if not path.exists():
         raise InvalidInput(f"there is no file {path}")

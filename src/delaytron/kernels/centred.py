@@ -73,6 +73,20 @@ def first_of(scores: Array, top: float) -> int:
 
 
 @kernel
+def hide_others(allowed: Any, scores: Array) -> float:
+    """Put the scores of the labels that are not allowed far below all others; return the highest."""
+    top = FAR_BELOW
+    i = 0
+    for k in range(scores.size):
+        if i < allowed.size and allowed[i] == k:
+            top = max(top, scores[k])
+            i += 1
+        else:
+            scores[k] = FAR_BELOW
+    return top
+
+
+@kernel
 def squared_length(state: Any, more: float) -> float:
     """Return the squared length of a row, given what its features add to that of the constant and the zeros."""
     return 1.0 + float(state.cells[LENGTH]) + more

@@ -11,6 +11,7 @@ from math import log, sqrt
 from typing import Any
 
 from delaytron.compiler.kernel import kernel
+from delaytron.kernels.explore import allowed_label, exclude_others, n_allowed
 from delaytron.kernels.lanes import load, store, total, where_below, zeros
 from delaytron.kernels.softmax import WIDTH
 from delaytron.records import Array
@@ -42,12 +43,25 @@ def count_label(state: Any, label: int, plays: float, confirmations: float) -> N
 
 
 @kernel
-def weigh_gaps(state: Any, chances: Array, best: int, floor: float, p: Array) -> None:
+def weigh_gaps(state: Any, chances: Array, best: int, floor: float, allowed: Any, p: Array) -> None:
     """Turn the chances of all labels to be right, in a padded array, into the probabilities `p` to play them.
 
-    Those that look best share what the others leave; no label has less than `floor`.
+    Those that look best share what the others leave; no label has less than `floor`. A label that is not allowed is
+    known so well that nobody tries it.
     """
-    K = p.size
+    if allowed is None:
+        weigh_known_gaps(state, state.known, chances, best, floor, allowed, p)
+    else:
+        state.g[:] = NEVER
+        for i in range(allowed.size):
+            state.g[allowed[i]] = state.known[allowed[i]]
+        weigh_known_gaps(state, state.g, chances, best, floor, allowed, p)
+
+
+@kernel
+def weigh_known_gaps(state: Any, known: Array, chances: Array, best: int, floor: float, allowed: Any, p: Array) -> None:
+    """Do it, given which labels are known."""
+    K = n_allowed(allowed, p.size)
     top = chances[best]
     gamma = sharpness(state, K)
     loss = 1.0 - top + LEAST_LOSS
@@ -55,12 +69,14 @@ def weigh_gaps(state: Any, chances: Array, best: int, floor: float, p: Array) ->
     ties = zeros(WIDTH)
     for r in range(0, chances.size, WIDTH):
         chance = load(chances, r, WIDTH)
-        sharp = gamma * load(state.known, r, WIDTH)
+        sharp = gamma * load(known, r, WIDTH)
         gaps = where_below(sharp, SHARPNESS_OF_UNKNOWN, SHARPNESS_OF_UNKNOWN, sharp) * (top - chance)
         probability = where_below(chance, top, loss / (K * loss + gaps), 0.0)
         others = others + probability
         ties = ties + where_below(chance, top, 0.0, 1.0)
         store(probability, chances, r)
     share = (1.0 - total(others)) / total(ties)
-    for r in range(K):
+    exclude_others(allowed, p)
+    for i in range(K):
+        r = allowed_label(allowed, i)
         p[r] = floor + (1.0 - K * floor) * (chances[r] if chances[r] > 0.0 else share)

@@ -32,7 +32,7 @@ def adagrad_step(W: Array, G: Array, k: int, error: float, lr: float, indices: A
 
 
 @kernel
-def logistic_step(W: Array, G: Array, k: int, correct: bool, lr: float, indices: Any, values: Array) -> None:
-    """Teach row k whether it was right about x."""
+def logistic_step(W: Array, G: Array, k: int, answer: Any, lr: float, indices: Any, values: Array) -> None:
+    """Teach row k whether it was right about x, or how much of it."""
     f = sigmoid(score_of(W, k, indices, values))
-    adagrad_step(W, G, k, f - 1.0 if correct else f, lr, indices, values)
+    adagrad_step(W, G, k, f - 1.0 * answer, lr, indices, values)

@@ -15,14 +15,15 @@ from delaytron.kernels.explore import rival_of
 from delaytron.kernels.linear import prefetch_row, row_of, score
 from delaytron.records import Array, Ints, Log, Play, Row, Scenarios, Span, Stream
 
-pick: Any = slot()  # (state, params, x, u, scratch, extra) -> greedy label, played label, its probability
+pick: Any = slot()  # (state, params, x, allowed, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, observation): what one answer does to the state
-revise: Any = slot()  # (state, params, past): the answer that was counted as wrong is right after all
+revise: Any = slot()  # (state, params, past, reward): what was counted as wrong has this reward, 1 if it is right
 revises: Any = slot()  # whether that is more than a step with "right", True or False
 tick: Any = slot()  # (state, params, round, outstanding): once a round, before its updates
 is_correct: Any = slot()  # (label, extra, y) -> whether what was played is right
 scale: Any = slot()  # (state, params) -> by what the scores are multiplied to be those of the weights
 observation: Any = slot()  # (right, y) -> what the feedback tells: right or wrong, or the true label
+look: Any = slot()  # (state, params, x, allowed, scores, p) -> greedy label; the policy, leaving no trace
 state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
@@ -86,7 +87,9 @@ def play_block(
             apply_event(state, params, past, right, y, kind, flips)
         x, y = example(stream, scenario.rows[t])
         c = t & ring
-        log.greedy[c], log.label[c], log.prob[c] = pick(state, params, x, scenario.draws[t], scratch, log.extra[c])
+        log.greedy[c], log.label[c], log.prob[c] = pick(
+            state, params, x, None, scenario.draws[t], scratch, log.extra[c]
+        )
         log.mistakes[0] += not is_correct(log.label[c], log.extra[c], y)
         log.mistakes[1] += log.greedy[c] != y
         if log.losses.size:
@@ -97,7 +100,7 @@ def play_block(
 def add_losses(scratch: tuple[Array, Array], factor: float, y: int, wrong: bool, losses: Array) -> None:
     """Add the hinge of the scores by which the round was decided."""
     scores, p = scratch
-    hinge = max(0.0, 1.0 - factor * (scores[y] - scores[rival_of(scores, p.size, y)]))
+    hinge = max(0.0, 1.0 - factor * (scores[y] - scores[rival_of(scores, None, p.size, y)]))
     losses[0] += hinge
     if wrong:
         losses[1] += hinge
@@ -110,7 +113,7 @@ def apply_event(state: Any, params: Any, past: Play, right: bool, y: int, kind: 
         right = not right
     if kind == REVISED and revises:
         if right:
-            revise(state, params, past)
+            revise(state, params, past, 1.0)
     elif kind != DROPPED and (right or kind != REVISED):
         step(state, params, past, observation(right and kind != EXPIRED, y))
 
@@ -140,9 +143,18 @@ def deliver(state: Any, params: Any, past: Play, right: bool, y: int, kind: int,
 
 
 @kernel
-def deliver_reward(state: Any, params: Any, past: Play, reward: float, kind: int, marks: Array) -> None:
-    """Apply a reward between 0 and 1 to a past round."""
-    step(state, params, past, reward)
+def deliver_reward(
+    state: Any, params: Any, past: Play, reward: float, kind: int, marks: Array, average: Any, now: int
+) -> None:
+    """Apply a reward between 0 and 1 to a past round; `average` is as in `deliver_averaged`, or None."""
+    if average is not None:
+        remember(state.W, past.x.indices, average[1])
+    if kind == REVISED and revises:
+        revise(state, params, past, reward)
+    else:
+        step(state, params, past, reward)
+    if average is not None:
+        add_change(state.W, past.x.indices, average[1], now, average[0])
     marks[APPLIED] = past.round
     marks[KIND] = kind
 
@@ -174,19 +186,25 @@ def deliver_averaged(
 
 @kernel
 def choose(
-    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array, Array], extra: Array
+    state: Any, params: Any, x: Row, allowed: Any, u: float, scratch: tuple[Array, Array, Array], extra: Array
 ) -> tuple[int, int, float]:
     """Play the round that `NOW` marks: return the greedy label, the played label and its probability.
 
     They are noted as well; `extra` takes what the update will need.
     """
     scores, p, marks = scratch
-    greedy, label, prob = pick(state, params, x, u, (scores, p), extra)
+    greedy, label, prob = pick(state, params, x, allowed, u, (scores, p), extra)
     marks[PROB] = prob
     marks[GREEDY] = greedy
     marks[LABEL] = label
     marks[PLAYED] = marks[NOW]
     return greedy, label, prob
+
+
+@kernel
+def peek(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
+    """Fill the probabilities with which a round would be played; return the greedy label."""
+    return int(look(state, params, x, allowed, scores, p))
 
 
 @kernel
@@ -197,6 +215,7 @@ def play_round(
     past: Play,
     event: tuple[bool, int, int, int],
     x: Row,
+    allowed: Any,
     u: float,
     scratch: tuple[Array, Array, Array],
     extra: Array,
@@ -209,7 +228,7 @@ def play_round(
     if kind != NOTHING:
         deliver(state, params, past, right, y, kind, flips, marks)
     if u != NOTHING:
-        return choose(state, params, x, u, scratch, extra)
+        return choose(state, params, x, allowed, u, scratch, extra)
     return NOTHING, NOTHING, 0.0
 
 

@@ -11,8 +11,8 @@ from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.linear import zero_weights
 from delaytron.kernels.updates import banditron_revision, banditron_update
-from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Ints, Play, Size
 
@@ -57,17 +57,17 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, correct: bool) -> None:
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:
     """W += eta_e U~ (line 13); with `restart`, answers to rounds before this epoch are dropped."""
     if not (params.restart and past.round < state.clock[EPOCH_START]):
-        banditron_update(state.W, state.eta[0], past, correct)
+        banditron_update(state.W, state.eta[0], past, answer)
 
 
 @kernel
-def revise(state: Any, params: Any, past: Play) -> None:
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:
     """Add the part of U~ that a "right" has and a "wrong" has not, with the present eta_e."""
     if not (params.restart and past.round < state.clock[EPOCH_START]):
-        banditron_revision(state.W, state.eta[0], past)
+        banditron_revision(state.W, state.eta[0], past, reward)
 
 
 class AdaptiveDelaytron(Learner):
@@ -97,6 +97,7 @@ class AdaptiveDelaytron(Learner):
     """
 
     name = "adaptive_delaytron"
+    takes_rewards = True
     rule = Rule(name, Params, explore_greedily, step, State, init, tick, revise=revise)
     grid = {"gamma": GAMMAS, "tracker": ("cumulative", "instant")}
 

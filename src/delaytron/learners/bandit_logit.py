@@ -1,13 +1,14 @@
 """BanditLogit, the default: a multinomial logit that standardises its rows itself and needs no tuning."""
 
+from math import sqrt
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
 from delaytron.checks import check_integer, check_number, check_scale
-from delaytron.compiler.kernel import fill, kernel, slot
+from delaytron.compiler.kernel import fill, interpreted, kernel, slot
 from delaytron.errors import InvalidInput
-from delaytron.kernels.centred import first_of, score_row, squared_length
+from delaytron.kernels.centred import first_of, hide_others, score_row, squared_length
 from delaytron.kernels.drift import count_answer, has_changed
 from delaytron.kernels.inverse_gaps import count_label, weigh_gaps
 from delaytron.kernels.linear import row_of
@@ -18,6 +19,7 @@ from delaytron.kernels.standard_rows import observe, standardize_row
 from delaytron.learners.base import Learner
 from delaytron.learners.logit_state import SO_FAR, Remembering, State, forget_answers, init, init_remembering, refresh
 from delaytron.learners.logit_step import forget_none, learn, learn_kept, learn_once
+from delaytron.learners.looking import Contributions, with_own_scratch
 from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.learners.scoring import score_parts
@@ -25,6 +27,7 @@ from delaytron.matrices import check_matrix
 from delaytron.records import Array, Play, Row, Stream
 
 learn_again: Any = slot()  # (state, times, indices, values, label, reward): learn from those kept, and keep this one
+see: Any = slot()  # (state, indices, values) -> two parts of its length: standardise a row, and count it in or not
 forget_kept: Any = slot()  # (state): forget those kept
 
 
@@ -49,13 +52,15 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: 
 
 
 @kernel
-def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
-    """Count the row in, and explore by inverse gaps of the chances that the model gives to every label."""
-    more, along = observe(state, x.indices, x.values)
+def policy(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
+    """Explore by inverse gaps of the chances that the model gives to every label."""
+    more, along = see(state, x.indices, x.values)
     top = score_row(state, x.indices, x.values, squared_length(state, more), along, scores)
+    if allowed is not None:
+        top = hide_others(allowed, scores)
     greedy = first_of(scores, top)
     softmax(scores, top, state.p)
-    weigh_gaps(state, state.p, greedy, params.floor, p)
+    weigh_gaps(state, state.p, greedy, params.floor, allowed, p)
     return greedy
 
 
@@ -91,10 +96,31 @@ def score_stream(state: Any, stream: Stream, scores: Array, out: Array) -> None:
 def rule_of(name: str, state: Any, init_state: Any, again: Any, forget: Any) -> Rule:
     """Return the rule for a state that keeps answers, or for one that keeps none."""
     tick_, step_ = fill(tick, forget_kept=forget), fill(step, learn_again=again)
-    return Rule(name, Params, policy, step_, state, init_state, tick_, note=note, standardizable=False)
+    return Rule(
+        name,
+        Params,
+        fill(policy, see=observe),
+        step_,
+        state,
+        init_state,
+        tick_,
+        note=note,
+        look=fill(policy, see=standardize_row),
+        scratch=("z", "u", "scores", "p", "g"),
+        ties="random",
+        begin_class=begin_class,
+        standardizable=False,
+    )
+
+
+def begin_class(state: Any, label: int) -> None:
+    """Let a new class take steps as large as any other."""
+    state.rates[label] = state.rates[:label].max()
 
 
 _score_stream = fill(score_stream, "bandit_logit.score_stream")
+_standardize_row = interpreted(standardize_row)
+_squared_length = interpreted(squared_length)
 
 
 class BanditLogit(Learner):
@@ -167,6 +193,18 @@ class BanditLogit(Learner):
         with self._lock:
             state = self.state._replace(z=np.empty_like(self.state.z))
             return score_parts(rows, self.n_classes, self.sparse, lambda *args: _score_stream(state, *args))
+
+    def _contributions(self, row: Row) -> Contributions:
+        state = with_own_scratch(self)
+        more, _ = _standardize_row(state, row.indices, row.values)
+        scale = 1.0 / sqrt(_squared_length(state, more))
+        z = state.z[: row.values.size] * scale
+        if row.indices is None:
+            return Contributions(state.bias * scale, state.W * z)
+        K = self.n_classes
+        rates = state.features[row.indices, D] * state.features[row.indices, ZERO]
+        W = state.W[row.indices, :K] + np.outer(rates, state.shift[:K])
+        return Contributions(state.base[:K] * scale, np.ascontiguousarray((W * z[:, None]).T))
 
     @property
     def weights(self) -> Array:

@@ -6,8 +6,8 @@ from delaytron.checks import check_exploration
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.updates import banditron_revision, banditron_update
-from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Play
 
@@ -19,15 +19,15 @@ class Params(NamedTuple):
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:  # noqa: ARG001
     """W += U~."""
-    banditron_update(state.W, 1.0, past, correct)
+    banditron_update(state.W, 1.0, past, answer)
 
 
 @kernel
-def revise(state: Any, params: Any, past: Play) -> None:  # noqa: ARG001
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:  # noqa: ARG001
     """Add the part of U~ that a "right" has and a "wrong" has not."""
-    banditron_revision(state.W, 1.0, past)
+    banditron_revision(state.W, 1.0, past, reward)
 
 
 class Banditron(Learner):
@@ -52,6 +52,7 @@ class Banditron(Learner):
     """
 
     name = "banditron"
+    takes_rewards = True
     rule = Rule(name, Params, explore_greedily, step, revise=revise)
 
     def __init__(

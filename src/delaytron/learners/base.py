@@ -1,31 +1,22 @@
 """The online object: decide now, learn whenever the answer comes. The same for every learner."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from threading import RLock
-from typing import Any, ClassVar, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
-from delaytron.checks import check_integer
 from delaytron.errors import DelaytronError
-from delaytron.kernels.linear import as_matrix, zero_weights
-from delaytron.learners import rounds
-from delaytron.learners.average import Average
-from delaytron.learners.copies import copy_deeply, fields_of, reduce_learner, take_over
-from delaytron.learners.ledger import Ledger
-from delaytron.learners.options import COMMON, WORDS, Common, own_parameters, read_answer, read_common
+from delaytron.learners import growing, rounds
+from delaytron.learners.looking import Contributions, contributions_of, look
+from delaytron.learners.options import read_allowed, read_answer
 from delaytron.learners.rows import as_kind_of_row, as_row
-from delaytron.learners.rule import Rule, stack
-from delaytron.learners.standardize import score_seen_rows, standardizing
+from delaytron.learners.standardize import score_seen_rows
+from delaytron.learners.stateful import Stateful
 from delaytron.matrices import check_matrix
-from delaytron.records import Array, Bools, Decision, Ints, Play, Row, Size
-
-DEFAULT_GAMMA = 2.0**-6
-GAMMAS = tuple(2.0**-k for k in range(2, 12))
+from delaytron.records import Array, Decision, Ints, Play, Row
 
 
-class Learner:
+class Learner(Stateful):
     """A learner that decides now, and gets to know later (or never) what came of it.
 
     The first decision fixes whether it works on dense rows or on sparse ones; others are converted. An error leaves all
@@ -45,55 +36,27 @@ class Learner:
         Let `predict`, `scores` and `weights` use the average of the weights over all rounds.
     standardize : bool
         See every row standardised by the rows so far, with a constant behind it; `weights` then has d + 1 columns.
+    ties : {"first", "random"}, optional
+        Of labels with equal scores the first one is greedy; or they share its chance, so that a learner that knows
+        nothing yet plays all of them. By default as the learner's paper has it.
     """
 
-    rule: Rule
-    name: ClassVar[str]
-    feedback_type: ClassVar[str] = "correct"
-    """What the feedback tells this learner: whether the label was `correct`, or the true `label`."""
-    takes_rewards: ClassVar[bool] = False
-    """Whether the answer may also be a `reward` from 0 (wrong) to 1 (right)."""
-    averages: bool = True
-    """Whether an average of the weights makes sense: an answer moves only those of the features it is about."""
-    remark: ClassVar[str] = ""
-    """Why its errors mean something else than those of most others, where they do."""
-    grid: ClassVar[Mapping[str, Sequence[Any]]] = {"gamma": GAMMAS}
-    """The values of its parameters among which a comparison chooses."""
-    scratch: tuple[Array, Array, Array]
-    _marks: Array
-    _is_compiled: bool
-    _draws: np.random.Generator
-    _noise: np.random.Generator
-
-    def __init__(self, n_classes: int, n_features: int, params: Any, common: Common) -> None:
-        options, self.feedback_model = read_common(self, common)
-        self.n_classes = check_integer("n_classes", n_classes, at_least=2)
-        self.n_features = check_integer("n_features", n_features, at_least=1)
-        self.seed = int(options["seed"])
-        self.average = bool(options["average"])
-        self.noise = (self.feedback_model.rho0, self.feedback_model.rho1) if options["noise"] is not None else None
-        self.expire_after = options["expire_after"]
-        self.on_expiry = str(options["on_expiry"])
-        self.standardize = bool(options["standardize"])
-        self.rule = standardizing(self.rule) if self.standardize else self.rule
-        self.params = params
-        self.ledger = Ledger(WORDS.get(self.feedback_type, ()), self.takes_rewards)
-        self._lock = RLock()
-        self._interrupted = False
-        self._at_hand: tuple[Row, Array] = (Row(None, np.empty(0)), np.empty(0))  # of the round being played
-        self._flips: dict[int, int] = {}
-        rounds.rewind(self)
-        self._reset_state(sparse=False)
-
-    def decide(self, x: Any) -> Decision:
+    def decide(self, x: Any, allowed: Any = None) -> Decision[int, int]:
         """Play one round: apply the answers that came, then choose a label for `x`.
 
         Parameters
         ----------
         x : 1-D array, list, or one CSR row
             The example.
+        allowed : list of labels, optional
+            Choose among these only; `prob` is the probability within them. By default among all.
         """
         given = as_row(x, self.n_features, None)
+        labels = self._labels if allowed is None else read_allowed(self, allowed)
+        return cast("Decision[int, int]", self._decision(self._play_row(given, labels)))
+
+    def _play_row(self, given: Row, labels: Ints) -> Play:
+        """Play one round with a checked row, among these labels."""
         with self._lock:
             rounds.recover(self)
             self._interrupted = True
@@ -104,9 +67,9 @@ class Learner:
             self._prepare(now)
             rounds.compile_all(self, row)
             rounds.begin(self, now)
-            play = rounds.choose(self, now, row)
+            play = rounds.choose(self, now, row, labels)
             self._interrupted = False
-            return cast(Decision, self._decision(play))
+            return play
 
     def feedback(
         self, id: int, correct: bool | None = None, *, label: int | None = None, reward: float | None = None
@@ -116,9 +79,14 @@ class Learner:
         Returns "accepted"; "duplicate" when the same answer was known already; "expired" when the decision had been
         dropped. The last two change nothing.
         """
-        answer = read_answer(self, correct, label, reward)
+        return self._take_answer(id, read_answer(self, correct, label, reward))
+
+    def _take_answer(self, id: int, answer: float) -> str:
+        """Let a checked answer wait to be applied."""
         with self._lock:
             rounds.recover(self)
+            if 0 < answer < 1:
+                rounds.compile_reward(self)
             self._interrupted = True
             reply = self.ledger.answer(id, answer)
             self._interrupted = False
@@ -141,6 +109,28 @@ class Learner:
         """Return what the caller gets to know of a round."""
         return Decision(play.round, play.round, play.label, play.greedy, play.prob)
 
+    def add_class(self) -> int:
+        """Add a class of which nothing is known; decisions may be open. Return its label, the number of classes so far.
+
+        Examples
+        --------
+        >>> import delaytron as dt
+        >>> learner = dt.BanditLogit(n_classes=2, n_features=1, seed=0)
+        >>> learner.add_class(), learner.n_classes
+        (2, 3)
+        """
+        with self._lock:
+            rounds.recover(self)
+            return growing.add_class(self)
+
+    def _end_wait(self, number: int, kind: int, answer: int) -> None:
+        """Wait no longer for the answer to an open decision."""
+        with self._lock:
+            rounds.recover(self)
+            self._interrupted = True
+            self.ledger.end(number, kind, answer)
+            self._interrupted = False
+
     @property
     def pending(self) -> int:
         """How many decisions still wait for an answer; one that expired does not."""
@@ -149,6 +139,22 @@ class Learner:
     def predict(self, X: Any) -> Ints:
         """Return the greedy label of every row; explores nothing and changes nothing."""
         return np.asarray(np.argmax(self.scores(X), axis=1), np.int64)
+
+    def probabilities(self, x: Any, allowed: Any = None) -> Array:
+        """Return with which probability each label would be played now; explores nothing and changes nothing."""
+        row = as_row(x, self.n_features, None)
+        labels = self._labels if allowed is None else read_allowed(self, allowed)
+        with self._lock:
+            return look(self, row, labels)[1]
+
+    def contributions(self, x: Any) -> Contributions:
+        """Return the scores of one row in parts: a constant, and what each of its features adds."""
+        row = as_row(x, self.n_features, None)
+        with self._lock:
+            return self._contributions(as_kind_of_row(row, self.n_features, self.sparse))
+
+    def _contributions(self, row: Row) -> Contributions:
+        return contributions_of(self, row, self._scoring_weights())
 
     def scores(self, X: Any) -> Array:
         """Return the scores W x of every row, as an (n, K) array."""
@@ -170,80 +176,6 @@ class Learner:
         """Return the weights of a state as a (K, d) matrix, a copy, not averaged."""
         return self._matrix(self._held_weights(state))
 
-    def _held_weights(self, state: Any) -> Array:
-        """Return the weights of a state the way `kernels.linear` wants them."""
-        return cast(Array, state.W)
 
-    def _is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
-        """Return which of the rounds played rightly."""
-        return np.asarray(labels == y)
-
-    def _with_capacity(self, n_rounds: int) -> Any:  # noqa: ARG002
-        """Return the state as a batch of one, with room for so many more rounds."""
-        return stack(self.state)
-
-    def _matrix(self, W: Array) -> Array:
-        return np.array(as_matrix(W, self.n_classes, self.sparse and not self.rule.standardizes), order="C")
-
-    def _scoring_weights(self) -> Array:
-        """Return the weights that `scores` and `weights` show."""
-        W = self._held_weights(self.state)
-        return self._average.of(W, self.ledger.rounds) if self.average else W
-
-    def save(self, path: str | Path) -> None:
-        """Write the learner with its open decisions to one safetensors file; `delaytron.load` reads it."""
-        from delaytron.learners.files import save  # noqa: PLC0415 - files.py knows all learners
-
-        with self._lock:
-            rounds.recover(self)
-            save(self, path)
-
-    def size(self, sparse: bool) -> Size:
-        """Return for what the state of this learner must have room."""
-        return Size(self.n_classes, self.n_features, sparse)
-
-    def _state_bytes(self, sparse: bool) -> int:
-        """Return how much memory the state of one run takes."""
-        return sum(field.nbytes for field in self.rule.init(stack(self.params), self.size(sparse)))
-
-    def _reset_state(self, sparse: bool) -> None:
-        """Start from zero, with weights for dense or for sparse rows."""
-        stacked = self.rule.init(stack(self.params), self.size(sparse))
-        state = type(stacked)(*(field[0] for field in stacked))
-        average = {"_average": Average(zero_weights(1, self.size(sparse))[0])} if self.average else {}
-        rounds.start_from(self, begun=0)
-        vars(self).update(average, sparse=sparse, state=state)  # all at once: compiled code trusts that they fit
-
-    def restore(self, sparse: bool, state: Any, ledger: Ledger, average: Array | None, begun: bool = False) -> None:
-        """Take over a saved state; exploration and noise go on with the draws after the last decision's."""
-        self.sparse = sparse
-        self.state = state
-        self.ledger = ledger
-        rounds.start_from(self, ledger.rounds + 1 if begun else 0)
-        if average is not None:
-            self._average = Average(average)
-        rounds.rewind(self)
-
-    __reduce__ = reduce_learner
-    __setstate__ = take_over
-    __deepcopy__ = copy_deeply
-
-    def _knowing(self, sparse: bool, state: Any) -> "Learner":
-        """Return a learner like this one but for its state, which is not copied."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, sparse=sparse, state=state)
-        return twin
-
-    def settings(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
-        names = ["n_classes", "n_features", *own_parameters(type(self)), *COMMON]
-        return {name: getattr(self, name) for name in names}
-
-    def __repr__(self) -> str:
-        shown = {k: v for k, v in self.settings().items() if k == "seed" or k not in COMMON or v != COMMON[k]}
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
-
-
-rounds.ENTRIES.update(
-    call.__code__ for call in (Learner.decide, Learner.feedback, Learner.flush, Learner.save, fields_of)
-)
+CHANGING = (Learner._play_row, Learner._take_answer, Learner.flush, Learner.add_class, Learner._end_wait)
+rounds.ENTRIES.update(call.__code__ for call in CHANGING)

@@ -9,6 +9,7 @@ from delaytron.errors import InvalidInput
 from delaytron.kernels.loop import ANSWERED
 from delaytron.learners.base import Learner
 from delaytron.learners.ledger import Ledger
+from delaytron.learners.looking import Contributions
 from delaytron.learners.options import COMMON, Common, own_parameters
 from delaytron.learners.pool import FREE, HEAD, MADE, ORDERS, OWN, allowed_capacity, check_pool, pooled
 from delaytron.learners.rule import stack
@@ -64,6 +65,7 @@ class Bold(Learner):
             raise InvalidInput("standardize belongs to the base, as in Bold(Banditron(9, 400, standardize=True))")
         self.rule = pooled(base.rule, self.order)
         self.name, self.feedback_type = self.rule.name, base.feedback_type  # type: ignore[misc]
+        self.takes_rewards = base.takes_rewards  # type: ignore[misc]
         if common.get("seed") is None:
             common["seed"] = base.seed
         super().__init__(base.n_classes, base.n_features, base.params, common)
@@ -109,6 +111,16 @@ class Bold(Learner):
         """Return the scores W x of every row, as an (n, K) array."""
         with self._lock:
             return self._speaker(self.state).scores(X)
+
+    def probabilities(self, x: Any, allowed: Any = None) -> Array:
+        """Return with which probability each label would be played now; explores nothing and changes nothing."""
+        with self._lock:
+            return self._speaker(self.state).probabilities(x, allowed)
+
+    def contributions(self, x: Any) -> Contributions:
+        """Return the scores of one row in parts: a constant, and what each of its features adds."""
+        with self._lock:
+            return self._speaker(self.state).contributions(x)
 
     @property
     def weights(self) -> Array:

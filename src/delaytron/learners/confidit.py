@@ -71,20 +71,36 @@ def init_full(params: Any, size: Size) -> Full:
 
 
 @kernel
-def pick(
-    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
-) -> tuple[int, int, float]:
-    """Play argmax_k w_k'x + sqrt(eta x'A_k^-1 x), always; the draw decides what a wrong answer will count as."""
-    scores, bounds = scratch
+def bound(state: Any, params: Any, x: Row, allowed: Any, scores: Array, bounds: Array) -> tuple[int, int]:
+    """Fill the bounds w_k'x + sqrt(eta x'A_k^-1 x); return the label of the best score, and that of the best bound."""
     score(state.W, x.indices, x.values, scores)
-    greedy = argmax(scores, bounds.size)
+    greedy = argmax(scores, allowed, bounds.size)
     for k in range(bounds.size):
         bounds[k] = scores[k]
     spread(state, x, scores)
     for k in range(bounds.size):
         bounds[k] += sqrt(params.eta * max(scores[k], 0.0))  # rounding may go below 0
+    return greedy, argmax(bounds, allowed, bounds.size)
+
+
+@kernel
+def pick(
+    state: Any, params: Any, x: Row, allowed: Any, u: float, scratch: tuple[Array, Array], extra: Array
+) -> tuple[int, int, float]:
+    """Play the label of the best bound, always; the draw decides what a wrong answer will count as."""
+    scores, bounds = scratch
+    greedy, label = bound(state, params, x, allowed, scores, bounds)
     extra[SIGN] = -1.0 if u < (1.0 + params.alpha) / 2.0 else 1.0
-    return greedy, argmax(bounds, bounds.size), 1.0
+    return greedy, label, 1.0
+
+
+@kernel
+def look(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
+    """Give the label of the best bound probability 1; return that of the best score."""
+    greedy, label = bound(state, params, x, allowed, scores, p)
+    p[:] = 0.0
+    p[label] = 1.0
+    return greedy
 
 
 @kernel
@@ -103,21 +119,29 @@ def spread_full(state: Any, x: Row, out: Array) -> None:
 
 
 @kernel
-def step_diagonal(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
+def sign_of(past: Play, answer: Any) -> float:
+    """Return s: 1 for a right answer, what was drawn for a wrong one, between them for a reward."""
+    reward = 1.0 * answer
+    return float(reward + (1.0 - reward) * past.extra[SIGN])
+
+
+@kernel
+def step_diagonal(state: Any, params: Any, past: Play, answer: Any) -> None:  # noqa: ARG001
     """A_k += x^2, b_k += s x, w_k = b_k/A_k for the label played."""
+    sign = sign_of(past, answer)
+    grow_class(state.W, state.inverse, past.label, 1.0, sign, past.x.indices, past.x.values)
+
+
+@kernel
+def revise_diagonal(state: Any, params: Any, past: Play, reward: float) -> None:  # noqa: ARG001
+    """b_k += 2 x, if the wrong answer counted as -1."""
     grow_class(
-        state.W, state.inverse, past.label, 1.0, 1.0 if correct else past.extra[SIGN], past.x.indices, past.x.values
+        state.W, state.inverse, past.label, 0.0, reward * (1.0 - past.extra[SIGN]), past.x.indices, past.x.values
     )
 
 
 @kernel
-def revise_diagonal(state: Any, params: Any, past: Play) -> None:  # noqa: ARG001
-    """b_k += 2 x, if the wrong answer counted as -1."""
-    grow_class(state.W, state.inverse, past.label, 0.0, 1.0 - past.extra[SIGN], past.x.indices, past.x.values)
-
-
-@kernel
-def step_full(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
+def step_full(state: Any, params: Any, past: Play, answer: Any) -> None:  # noqa: ARG001
     """A_k += x x', b_k += s x, w_k = A_k^-1 b_k for the label played."""
     k = past.label
     x = past.x
@@ -128,25 +152,38 @@ def step_full(state: Any, params: Any, past: Play, correct: bool) -> None:  # no
     if c < UNSAFE_SHRINKAGE:  # rounding has left nothing of A_k^-1 where a huge row points
         return
     shrink = 1.0 / c
-    sign = 1.0 if correct else past.extra[SIGN]
+    sign = sign_of(past, answer)
     add_class(state.W, k, (sign - score_of(state.W, k, x.indices, x.values)) * shrink, v, x.indices)
     rank_one(B, v, shrink)
 
 
 @kernel
-def revise_full(state: Any, params: Any, past: Play) -> None:  # noqa: ARG001
+def revise_full(state: Any, params: Any, past: Play, reward: float) -> None:  # noqa: ARG001
     """b_k += 2 x, if the wrong answer counted as -1; A_k has the row already."""
     multiply(state.B[past.label], past.x.indices, past.x.values, state.v)
-    add_class(state.W, past.label, 1.0 - past.extra[SIGN], state.v, past.x.indices)
+    add_class(state.W, past.label, reward * (1.0 - past.extra[SIGN]), state.v, past.x.indices)
 
 
-def bind(name: str, state: type, init: Any, spread: Any, step: Any, revise: Any) -> Rule:
+def bind(name: str, state: type, init: Any, spread: Any, step: Any, revise: Any, scratch: str) -> Rule:
     """Return the rule for one kind of A."""
-    chosen = fill(pick, spread=spread)
-    return Rule(name, Params, None, step, state, init, extras=("number",), revise=revise, pick=chosen)
+    return Rule(
+        name,
+        Params,
+        None,
+        step,
+        state,
+        init,
+        extras=("number",),
+        revise=revise,
+        pick=fill(pick, spread=spread),
+        look=fill(look, spread=spread),
+        scratch=(scratch,),
+    )
 
 
-DIAGONAL = bind("confidit_diagonal", Diagonal, init_diagonal, spread_diagonal, step_diagonal, revise_diagonal)
+DIAGONAL = bind(
+    "confidit_diagonal", Diagonal, init_diagonal, spread_diagonal, step_diagonal, revise_diagonal, "squares"
+)
 
 
 class Confidit(Learner):
@@ -180,7 +217,8 @@ class Confidit(Learner):
     """
 
     name = "confidit"
-    rule = bind(name, Full, init_full, spread_full, step_full, revise_full)
+    takes_rewards = True
+    rule = bind(name, Full, init_full, spread_full, step_full, revise_full, "v")
     grid = {"eta": tuple(2.0**k for k in range(-10, 6)), "matrix": ("diagonal",)}  # full matrices take their time
 
     def __init__(

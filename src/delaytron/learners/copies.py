@@ -8,22 +8,22 @@ import numpy as np
 from delaytron.learners import rounds
 
 if TYPE_CHECKING:
-    from delaytron.learners.base import Learner
+    from delaytron.learners.stateful import Stateful
 
 MADE_ANEW = {"rule", "scratch", "_lock"}  # what the copy gets from its constructor: they cannot be pickled, or need not
 
 Fields: TypeAlias = "dict[str, Any]"
-Recipe: TypeAlias = "tuple[Any, tuple[type[Learner], Any], Fields]"
+Recipe: TypeAlias = "tuple[Any, tuple[type[Stateful], Any], Fields]"
 
 
-def fields_of(learner: "Learner") -> Fields:
+def fields_of(learner: "Stateful") -> Fields:
     """Return copies of all that a learner knows, while no other thread changes it."""
     with learner._lock:
         rounds.recover(learner)
         return deepcopy({name: value for name, value in vars(learner).items() if name not in MADE_ANEW})
 
 
-def reduce_learner(learner: "Learner") -> Recipe:
+def reduce_learner(learner: "Stateful") -> Recipe:
     """Return what `__reduce__` must: a learner with the same settings is made, and takes over what this one knows.
 
     The rule of some learners depends on their settings. It is found again, not copied: it consists of functions, and
@@ -32,12 +32,12 @@ def reduce_learner(learner: "Learner") -> Recipe:
     return make_learner, (type(learner), learner.settings()), fields_of(learner)
 
 
-def make_learner(cls: "type[Learner]", settings: Any) -> "Learner":
+def make_learner(cls: "type[Stateful]", settings: Any) -> "Stateful":
     """Return a learner with these settings."""
     return cls(**settings)
 
 
-def take_over(learner: "Learner", fields: Fields) -> None:
+def take_over(learner: "Stateful", fields: Fields) -> None:
     """Do what `__setstate__` must; arrays that another process only lends (joblib does) are copied."""
     vars(learner).update(fields)
     learner.state = type(learner.state)(*map(_own, learner.state))
@@ -46,7 +46,7 @@ def take_over(learner: "Learner", fields: Fields) -> None:
     rounds.use_marks(learner, _own(learner._marks))
 
 
-def copy_deeply(learner: "Learner", memo: Any) -> "Learner":  # noqa: ARG001 - a learner refers to nothing that refers to it
+def copy_deeply(learner: "Stateful", memo: Any) -> "Stateful":  # noqa: ARG001 - a learner refers to nothing that refers to it
     """Do what `__deepcopy__` must."""
     twin = learner._knowing(learner.sparse, learner.state)
     twin._lock = type(learner._lock)()

@@ -6,8 +6,8 @@ from delaytron.checks import check_exploration, check_scale
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.updates import banditron_revision, banditron_update
-from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Play
 
@@ -20,15 +20,15 @@ class Params(NamedTuple):
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, correct: bool) -> None:
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:
     """W += eta U~ (Algorithm 1, line 11)."""
-    banditron_update(state.W, params.eta, past, correct)
+    banditron_update(state.W, params.eta, past, answer)
 
 
 @kernel
-def revise(state: Any, params: Any, past: Play) -> None:
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:
     """Add the part of eta U~ that a "right" has and a "wrong" has not."""
-    banditron_revision(state.W, params.eta, past)
+    banditron_revision(state.W, params.eta, past, reward)
 
 
 class Delaytron(Learner):
@@ -56,6 +56,7 @@ class Delaytron(Learner):
     """
 
     name = "delaytron"
+    takes_rewards = True
     rule = Rule(name, Params, explore_greedily, step, revise=revise)
 
     def __init__(

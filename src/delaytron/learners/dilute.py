@@ -21,8 +21,8 @@ from delaytron.kernels.subsets import (
     put_best,
     put_ranked,
 )
-from delaytron.learners.base import DEFAULT_GAMMA, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Bools, Ints, Play, Row, Size
 
@@ -64,7 +64,13 @@ def init(params: Any, size: Size) -> State:
 
 @kernel
 def pick(
-    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
+    state: Any,
+    params: Any,
+    x: Row,
+    allowed: Any,  # noqa: ARG001 - a set is drawn from all labels
+    u: float,
+    scratch: tuple[Array, Array],
+    extra: Array,
 ) -> tuple[int, int, float]:
     """Play the m best labels or, with probability gamma, any m; note the set that is played and the best one."""
     scores, room = scratch
@@ -84,7 +90,7 @@ def pick(
     label = 0
     while label < room.size - 1 and not holds(extra, 0, label):
         label += 1
-    return argmax(scores, room.size), label, prob + params.gamma / params.n_sets
+    return argmax(scores, None, room.size), label, prob + params.gamma / params.n_sets
 
 
 @kernel
@@ -94,29 +100,34 @@ def is_correct(label: int, extra: Array, y: int) -> bool:  # noqa: ARG001
 
 
 @kernel
-def add_right(change: Array, params: Any, past: Play) -> None:
-    """Add the part of the estimate that a "right" has and a "wrong" has not."""
+def add_right(change: Array, params: Any, past: Play, reward: float) -> None:
+    """Add the part of the estimate that a "right" has and a "wrong" has not, or a share of it for a reward."""
+    before = change[0]  # the same for all labels
     if params.per_set:
         add_per_set(past.extra, params.m, params.n_sets, past.prob, change)
     else:
         add_per_label(past.extra, params.m, params.gamma, change)
+    if reward < 1.0:
+        for r in range(change.size):
+            change[r] = before + reward * (change[r] - before)
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, correct: bool) -> None:
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:
     """W += (ehat - e_greedy) (x) x; the set estimator subtracts tau2 / (tau1 - tau2) whatever the answer is."""
     state.change[:] = -(params.m - 1.0) / (state.change.size - params.m) if params.per_set else 0.0
-    if correct:
-        add_right(state.change, params, past)
+    reward = 1.0 * answer
+    if reward > 0.0:
+        add_right(state.change, params, past, reward)
     state.change[past.greedy] -= 1.0
     add_to_all(state.W, state.change, past.x.indices, past.x.values)
 
 
 @kernel
-def revise(state: Any, params: Any, past: Play) -> None:
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:
     """Add what a "right" has and a "wrong" has not."""
     state.change[:] = 0.0
-    add_right(state.change, params, past)
+    add_right(state.change, params, past, reward)
     add_to_all(state.W, state.change, past.x.indices, past.x.values)
 
 
@@ -125,7 +136,18 @@ def rule_for(numbers: int) -> Rule:
     """Return the rule that notes two sets of so many numbers each."""
     extras = ("number",) * 2 * numbers
     return Rule(
-        "dilute", Params, None, step, State, init, revise=revise, pick=pick, is_correct=is_correct, extras=extras
+        "dilute",
+        Params,
+        None,
+        step,
+        State,
+        init,
+        revise=revise,
+        pick=pick,
+        is_correct=is_correct,
+        extras=extras,
+        restricts=False,
+        grows=False,
     )
 
 
@@ -163,6 +185,7 @@ class Dilute(Learner):
     """
 
     name = "dilute"
+    takes_rewards = True
     remark = "plays sets of labels: wrong is a set without the true one"
     rule = rule_for(1)
 

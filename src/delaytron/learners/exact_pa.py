@@ -8,8 +8,8 @@ from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import add_row, score, squared_norm
 from delaytron.learners.aggression import ScoringState, read_aggression, scoring_state, separate
-from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.pab import repair_score
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play
@@ -81,7 +81,7 @@ def step(state: Any, params: Any, past: Play, correct: bool) -> None:
     if correct or params.refute == ALL:
         repair_margins(state, params, past, 1.0 if correct else -1.0)
     elif params.refute == BEST:  # the weakest thing that "wrong" implies
-        rival = rival_of(state.scores, params.n_classes, past.label)
+        rival = rival_of(state.scores, None, params.n_classes, past.label)
         separate(state.W, state.scores, rival, past.label, past.x, params.cap, params.slack)
     else:
         repair_score(state.W, past, -1.0, params.cap, params.slack)

@@ -7,7 +7,9 @@ import numpy as np
 
 from delaytron.checks import check_scale
 from delaytron.compiler.kernel import kernel
+from delaytron.kernels.explore import allowed_label, argmax, exclude_others, n_allowed
 from delaytron.learners.base import Learner
+from delaytron.learners.looking import Contributions
 from delaytron.learners.options import Common
 from delaytron.learners.rule import Rule
 from delaytron.matrices import check_matrix
@@ -54,13 +56,15 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:
 
 
 @kernel
-def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:  # noqa: ARG001
+def policy(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:  # noqa: ARG001
     """P(r) ~ exp(-eta (L_r - min L)); the greedy label has the least loss."""
-    greedy, total = 0, 0.0
-    for r in range(1, p.size):
-        if state.L[r] < state.L[greedy]:
-            greedy = r
     for r in range(p.size):
+        scores[r] = -state.L[r]
+    greedy = argmax(scores, allowed, p.size)
+    total = 0.0
+    exclude_others(allowed, p)
+    for i in range(n_allowed(allowed, p.size)):
+        r = allowed_label(allowed, i)
         p[r] = exp(-state.eta[0] * (state.L[r] - state.L[greedy]))
         total += p[r]
     for r in range(p.size):
@@ -78,16 +82,22 @@ def add_loss(state: Any, past: Play, loss: float) -> None:
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
-    """A "wrong" is a loss of 1, a "right" none."""
-    if not correct:
-        add_loss(state, past, 1.0)
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:  # noqa: ARG001
+    """A "wrong" is a loss of 1, a "right" none, a reward what it lacks of 1."""
+    loss = 1.0 - 1.0 * answer
+    if loss > 0.0:
+        add_loss(state, past, loss)
 
 
 @kernel
-def revise(state: Any, params: Any, past: Play) -> None:  # noqa: ARG001
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:  # noqa: ARG001
     """Take the loss back."""
-    add_loss(state, past, -1.0)
+    add_loss(state, past, -reward)
+
+
+def begin_class(state: Any, label: int) -> None:
+    """Let a new class look as good as the best one: with no loss at all it would be played alone for long."""
+    state.L[label] = state.L[:label].min()
 
 
 class Exp3(Learner):
@@ -119,8 +129,11 @@ class Exp3(Learner):
     """
 
     name = "exp3"
+    takes_rewards = True
     remark = "does not look at the example"
-    rule = Rule(name, Params, policy, step, State, init, tick, revise=revise, standardizable=False)
+    rule = Rule(
+        name, Params, policy, step, State, init, tick, revise=revise, begin_class=begin_class, standardizable=False
+    )
     averages = False
     grid = {"eta": (None, 1e-3, 3e-3, 1e-2, 3e-2)}
 
@@ -133,6 +146,10 @@ class Exp3(Learner):
         """Return -L for every row, as an (n, K) array."""
         rows: Any = check_matrix(X, self.n_features, one_row_ok=True)
         return np.repeat(self.weights.T, rows.shape[0], axis=0)
+
+    def _contributions(self, row: Row) -> Contributions:
+        """The scores do not depend on the row."""
+        return Contributions(-self.state.L, np.zeros((self.n_classes, row.values.size)))
 
     @property
     def weights(self) -> Array:

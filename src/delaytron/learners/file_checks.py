@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 from delaytron.errors import InvalidInput
 from delaytron.files.tensors import Tensors
 from delaytron.kernels.linear import weight_shape
-from delaytron.kernels.loop import ANSWERED, REVISED
-from delaytron.learners.ledger import LAPSED, OPEN
+from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
+from delaytron.learners.ledger import CANCELLED, LAPSED, OPEN
+from delaytron.learners.rule import no_runs
 from delaytron.records import Array
 
 if TYPE_CHECKING:
-    from delaytron.learners.base import Learner
+    from delaytron.learners.stateful import Stateful
 
 KINDS = {
     "answers": "int32",
@@ -29,9 +30,9 @@ KINDS = {
 }
 
 
-def check_state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
+def check_state(learner: "Stateful", sparse: bool, tensors: Tensors) -> Any:
     """Return the state out of a file; raise if its arrays are not like those of the learner, which needs no state."""
-    like = learner.rule.init(_no_runs(learner.params), learner.size(sparse))
+    like = learner.rule.init(no_runs(learner.params), learner.size(sparse))
     fields = {name: np.array(tensors[f"state.{name}"]) for name in like._fields}
     for name, field in fields.items():
         shape = getattr(like, name).shape[1:]
@@ -41,12 +42,7 @@ def check_state(learner: "Learner", sparse: bool, tensors: Tensors) -> Any:
     return type(like)(**fields)
 
 
-def _no_runs(params: Any) -> Any:
-    """Make a batch of none of parameters: states for it have their shapes, and take no memory."""
-    return type(params)(*(np.array([field])[:0] for field in params))
-
-
-def check_average(learner: "Learner", sparse: bool, tensors: Tensors) -> Array:
+def check_average(learner: "Stateful", sparse: bool, tensors: Tensors) -> Array:
     """Return the sum out of which averaged weights are made; raise if it is not of their shape."""
     total = np.array(tensors["average.total"])
     shape = weight_shape(learner.n_classes, learner.n_features, sparse)
@@ -67,7 +63,7 @@ def not_finite(tensors: Tensors) -> list[str]:
     return sorted(name for name, tensor in tensors.items() if not np.isfinite(tensor).all())
 
 
-def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> None:
+def check_open_decisions(learner: "Stateful", sparse: bool, tensors: Tensors) -> None:
     """Raise if the compiled update must not trust the open decisions of a file."""
     kinds = KINDS | {"answers": "float64"} if learner.takes_rewards else KINDS
     for name, kind in kinds.items():
@@ -94,30 +90,33 @@ def check_open_decisions(learner: "Learner", sparse: bool, tensors: Tensors) -> 
         raise InvalidInput(f"{next(name for name, good in sound.items() if not good)} makes no sense")
 
 
-def _answers_are_sound(learner: "Learner", answers: NDArray[Any]) -> bool:
-    lowest = LAPSED if learner.feedback_model.expires else OPEN
+def _answers_are_sound(learner: "Stateful", answers: NDArray[Any]) -> bool:
     highest = 1 if learner.feedback_type == "correct" else learner.n_classes - 1
     whole_below_0 = (answers >= 0) | (answers % 1 == 0)
-    return bool(((answers >= lowest) & (answers <= highest) & whole_below_0).all())
+    return bool(((answers >= CANCELLED) & (answers <= highest) & whole_below_0).all())
 
 
-def _arrivals_are_sound(learner: "Learner", tensors: Tensors) -> bool:
-    """Whether the decisions kept are those that wait, those that may be corrected and those with a fresh answer."""
+def _arrivals_are_sound(learner: "Stateful", tensors: Tensors) -> bool:
+    """Whether the decisions kept are those that wait, those that may be corrected and those with a fresh event."""
     answers = tensors["answers"]
     arrived = tensors["arrived"]
     kinds = tensors["arrived.kind"]
-    kept = (OPEN, LAPSED) if learner.feedback_model.as_wrong else (OPEN,)
-    waiting = np.flatnonzero(np.isin(answers, kept)) + 1
-    allowed = (ANSWERED, REVISED) if learner.feedback_model.as_wrong else (ANSWERED,)
+    as_wrong = learner.feedback_model.as_wrong
+    waiting = np.flatnonzero(np.isin(answers, (OPEN, LAPSED) if as_wrong else (OPEN,))) + 1
+    allowed = (ANSWERED, REVISED, EXPIRED, DROPPED) if as_wrong else (ANSWERED, DROPPED)
+    if not (np.unique(arrived).size == kinds.size == arrived.size and np.isin(kinds, allowed).all()):
+        return False
+    if not _between(arrived - 1, answers.size, arrived.size):
+        return False
+    answered = np.isin(kinds, (ANSWERED, REVISED))
     return bool(
         np.array_equal(np.sort(tensors["open.round"]), np.union1d(waiting, arrived))
-        and not np.isin(arrived, waiting).any()
-        and np.unique(arrived).size == kinds.size == arrived.size
-        and np.isin(kinds, allowed).all()
+        and (answers[arrived[answered] - 1] >= 0).all()
+        and (answers[arrived[~answered] - 1] < OPEN).all()
     )
 
 
-def _extras_are_sound(learner: "Learner", extra: NDArray[Any], count: int) -> bool:
+def _extras_are_sound(learner: "Stateful", extra: NDArray[Any], count: int) -> bool:
     """Whether the labels that rounds noted are labels; a number may be any, even NaN where the weights overflowed."""
     if extra.shape != (count, len(learner.rule.extras)) or extra.dtype != np.float64:
         return False

@@ -10,14 +10,15 @@ import numpy as np
 
 from delaytron.errors import InvalidInput
 from delaytron.files.atomic import replace_file
-from delaytron.files.tensors import Tensors, pack_tensors, read_tensors
+from delaytron.files.tensors import Tensors, pack_tensors
+from delaytron.kernels.loop import DROPPED, EXPIRED
 from delaytron.learners.file_checks import check_average, check_open_decisions, check_state, not_finite
 from delaytron.learners.ledger import OPEN, Ledger
 from delaytron.learners.rounds import is_begun
 from delaytron.records import Play, Row
 
 if TYPE_CHECKING:
-    from delaytron.learners.base import Learner
+    from delaytron.learners.stateful import Stateful
 
 FORMAT = "delaytron-learner-1"
 TEXTS = {"format", "header"}
@@ -38,41 +39,30 @@ class Header(Described):
     begun: NotRequired[bool]  # the clock has ticked for a round that was interrupted
 
 
-def save(learner: "Learner", path: str | Path) -> None:
+def save(learner: "Stateful", path: str | Path) -> None:
     """Write a learner so that after a crash there is the old file or the new one, and never half of one."""
-    described = _describe(learner)
-    header: Header = {"learner": described["learner"], "settings": described["settings"], "sparse": learner.sparse}
-    if is_begun(learner):
-        header["begun"] = True
-    tensors = _state_tensors(learner) | _ledger_tensors(learner)
+    header, tensors = parts_of(learner)
     replace_file(Path(path), *pack_tensors(tensors, {"format": FORMAT, "header": json.dumps(header)}))
 
 
-def load(path: str | Path) -> "Learner":
-    """Read a learner that `save` wrote; it goes on exactly as the saved one would have.
+def parts_of(learner: "Stateful") -> tuple[Header, Tensors]:
+    """Return all that a learner knows: what is told in words, and numbers, which are not copied."""
+    described = describe(learner)
+    header: Header = {"learner": described["learner"], "settings": described["settings"], "sparse": learner.sparse}
+    if is_begun(learner):
+        header["begun"] = True
+    return header, _state_tensors(learner) | _ledger_tensors(learner)
 
-    A file that is damaged is refused. A learner whose numbers had overflowed before it was saved is read with a
-    warning: its open decisions are there, its weights are of no use.
 
-    Examples
-    --------
-    >>> import delaytron as dt, tempfile
-    >>> learner = dt.Delaytron(n_classes=3, n_features=2, seed=7)
-    >>> decision = learner.decide([1.0, 0.0])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     learner.save(f"{folder}/model.safetensors")
-    ...     again = dt.load(f"{folder}/model.safetensors")
-    >>> again.pending, again.feedback(decision.id, correct=True)
-    (1, 'accepted')
-    """
-    texts, tensors = read_tensors(Path(path))
+def learner_of(path: str | Path, texts: dict[str, str], tensors: Tensors) -> "Stateful":
+    """Return the learner of a file; `delaytron.load` tells what is refused."""
     _check_texts(path, texts)
     try:
-        learner = _rebuild(json.loads(texts["header"]), tensors)
+        learner = rebuild(json.loads(texts["header"]), tensors)
     except UNREADABLE as problem:
         raise InvalidInput(f"{path} is not a learner that this version can read: {problem}") from None
     if names := ", ".join(not_finite(tensors)):
-        warn(f"{path} was saved with numbers that are not finite in {names}: rows were too large", stacklevel=2)
+        warn(f"{path} was saved with numbers that are not finite in {names}: rows were too large", stacklevel=3)
     return learner
 
 
@@ -83,20 +73,20 @@ def _check_texts(path: str | Path, texts: dict[str, str]) -> None:
         raise InvalidInput(f"{path} is damaged: its header tells {sorted(texts)} instead of {sorted(TEXTS)}")
 
 
-def _registry() -> "dict[str, type[Learner]]":
+def _registry() -> "dict[str, type[Stateful]]":
     from delaytron.learners import LEARNERS, Bold  # noqa: PLC0415 - the registry imports every learner
 
     return {**LEARNERS, Bold.name: Bold}
 
 
-def _describe(learner: "Learner") -> Described:
+def describe(learner: "Stateful") -> Described:
     """Return the name and the settings of a learner, and in these likewise of the one that it is made of."""
     name = type(learner).name
     settings = learner.settings()
     if _registry().get(name) is not type(learner):
         raise InvalidInput(f"only learners of the registry can be saved, got {type(learner).__name__}")
     if "base" in settings:
-        settings["base"] = _describe(settings["base"])
+        settings["base"] = describe(settings["base"])
     return {"learner": name, "settings": settings}
 
 
@@ -107,27 +97,29 @@ class _NoState:
         """Leave it: the file may not have numbers for a state of that size."""
 
 
-def _make(described: Described, with_state: bool) -> "Learner":
+def make(described: Described, with_state: bool) -> "Stateful":
     """Return a learner as described; JSON has made lists of tuples."""
     given = described["settings"].items()
     settings: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in given}
     if "base" in settings:
-        settings["base"] = _make(settings["base"], with_state)
+        settings["base"] = make(settings["base"], with_state)
     cls = _registry()[described["learner"]]
     if not with_state:
         cls = type(cls.__name__, (_NoState, cls), {})
     return cls(**settings)
 
 
-def _rebuild(header: Header, tensors: Tensors) -> "Learner":
+def rebuild(header: Header, tensors: Tensors) -> "Stateful":
     """Return the learner; what it needs memory for is held against the numbers of the file before it is taken."""
     sparse = bool(header["sparse"])
     _check_n_classes(header, tensors)
-    like = _make(header, with_state=False)
+    like = make(header, with_state=False)
+    if like.takes_rewards and tensors["answers"].dtype == np.int32:  # saved before it did
+        tensors["answers"] = tensors["answers"].astype(np.float64)
     state = check_state(like, sparse, tensors)
     check_open_decisions(like, sparse, tensors)
     average = check_average(like, sparse, tensors) if like.average else None
-    learner = _make(header, with_state=True)
+    learner = make(header, with_state=True)
     ledger = _ledger(learner.ledger, tensors, sparse)
     learner.restore(sparse, state, ledger, average, header.get("begun") is True)
     return learner
@@ -142,14 +134,14 @@ def _check_n_classes(described: Described, tensors: Tensors) -> None:
         raise InvalidInput(f"n_classes is {n_classes}, and no tensor has more than {most} numbers")
 
 
-def _state_tensors(learner: "Learner") -> Tensors:
+def _state_tensors(learner: "Stateful") -> Tensors:
     tensors: Tensors = {f"state.{name}": field for name, field in learner.state._asdict().items()}
     if learner.average:
         tensors["average.total"] = learner._average.total
     return tensors
 
 
-def _ledger_tensors(learner: "Learner") -> Tensors:
+def _ledger_tensors(learner: "Stateful") -> Tensors:
     ledger = learner.ledger
     plays = list(ledger.plays.values())
     lengths = np.array([play.x.values.size for play in plays], np.int64)
@@ -174,6 +166,8 @@ def _ledger_tensors(learner: "Learner") -> Tensors:
 def _ledger(ledger: Ledger, tensors: Tensors, sparse: bool) -> Ledger:
     ledger.answers = array(ledger.answers.typecode, tensors["answers"].tolist())
     ledger.arrived = dict(zip(tensors["arrived"].tolist(), tensors["arrived.kind"].tolist(), strict=True))
+    ended = [number for number, kind in ledger.arrived.items() if kind in (EXPIRED, DROPPED)]
+    ledger.ended = {number: int(ledger.answers[number - 1]) for number in ended}
     ledger.settled = int(np.count_nonzero(tensors["answers"] != OPEN))
     columns = [tensors[f"open.{name}"].tolist() for name in ("round", "greedy", "label", "prob")]
     for i, (number, greedy, label, prob) in enumerate(zip(*columns, strict=True)):

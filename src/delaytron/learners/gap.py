@@ -4,10 +4,10 @@ from typing import Any, NamedTuple, Unpack
 
 from delaytron.checks import check_exploration, check_scale
 from delaytron.compiler.kernel import kernel
-from delaytron.kernels.explore import argmax, mix_greedily, rival_of
+from delaytron.kernels.explore import argmax, mix_greedily, n_allowed, rival_of
 from delaytron.kernels.linear import add_row, score
-from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play, Row
 
@@ -22,28 +22,31 @@ class Params(NamedTuple):
 
 
 @kernel
-def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
+def policy(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
     """Explore at the rate gamma_t = max(gamma, max(0, 1 - margin)^2)."""
     score(state.W, x.indices, x.values, scores)
-    greedy = argmax(scores, p.size)
-    short = max(0.0, 1.0 - (scores[greedy] - scores[rival_of(scores, p.size, greedy)]))
-    mix_greedily(greedy, max(params.gamma, short * short), p)
+    greedy = argmax(scores, allowed, p.size)
+    short = 0.0
+    if n_allowed(allowed, p.size) > 1:
+        short = max(0.0, 1.0 - (scores[greedy] - scores[rival_of(scores, allowed, p.size, greedy)]))
+    mix_greedily(greedy, max(params.gamma, short * short), allowed, p)
     return greedy
 
 
 @kernel
 def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array) -> None:  # noqa: ARG001
     """Keep the best other class and the slope of the smooth hinge, should the label turn out right."""
-    rival = rival_of(scores, p.size, label)
+    rival = rival_of(scores, None, p.size, label)
     extra[RIVAL] = rival
     extra[SLOPE] = 2.0 if label != greedy else 2.0 * max(0.0, 1.0 - (scores[label] - scores[rival]))
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, correct: bool) -> None:
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:
     """Gradient of the smooth hinge at prediction time, weighed by 1/P; a "wrong" tells nothing."""
-    if correct and past.extra[SLOPE] > 0.0:
-        move = params.eta * past.extra[SLOPE] / past.prob
+    reward = 1.0 * answer
+    if reward > 0.0 and past.extra[SLOPE] > 0.0:
+        move = params.eta * past.extra[SLOPE] * reward / past.prob
         add_row(state.W, past.label, move, past.x.indices, past.x.values)
         add_row(state.W, int(past.extra[RIVAL]), -move, past.x.indices, past.x.values)
 
@@ -74,6 +77,7 @@ class Gap(Learner):
     """
 
     name = "gap"
+    takes_rewards = True
     rule = Rule(name, Params, policy, step, note=note, extras=("label", "number"))
     grid = {"gamma": GAMMAS, "eta": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)}
 

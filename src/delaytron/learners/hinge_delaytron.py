@@ -9,8 +9,8 @@ from delaytron.checks import check_exploration, check_integer, check_scale
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import add_row, squared_norm, zero_weights
-from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Ints, Play, Row, Size
 
@@ -60,17 +60,19 @@ def rate(clock: Array, params: Any) -> float:
 def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array) -> None:  # noqa: ARG001
     """Keep the best other class and the hinge loss that the label would have if it is right."""
     state.clock[RADIUS] = max(state.clock[RADIUS], sqrt(squared_norm(x.values)))
-    rival = rival_of(scores, p.size, label)
+    rival = rival_of(scores, None, p.size, label)
     extra[RIVAL] = rival
     extra[LOSS] = 1.0 - rate(state.clock, params) * (scores[label] - scores[rival])
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, correct: bool) -> None:  # noqa: ARG001
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:  # noqa: ARG001
     """Add 1[right, loss > 0] / P x (e_label - e_rival) to theta."""
-    if correct and past.extra[LOSS] > 0.0:
-        add_row(state.W, past.label, 1.0 / past.prob, past.x.indices, past.x.values)
-        add_row(state.W, int(past.extra[RIVAL]), -1.0 / past.prob, past.x.indices, past.x.values)
+    reward = 1.0 * answer
+    if reward > 0.0 and past.extra[LOSS] > 0.0:
+        weight = reward / past.prob
+        add_row(state.W, past.label, weight, past.x.indices, past.x.values)
+        add_row(state.W, int(past.extra[RIVAL]), -weight, past.x.indices, past.x.values)
 
 
 @kernel
@@ -113,6 +115,7 @@ class HingeDelaytron(Learner):
     """
 
     name = "hinge_delaytron"
+    takes_rewards = True
     rule = Rule(
         name, Params, explore_greedily, step, State, init, tick, note=note, extras=("label", "number"), scale=scale
     )

@@ -10,7 +10,7 @@ from delaytron.errors import ConflictingFeedback, DelaytronError, UnknownDecisio
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
 from delaytron.records import Play
 
-OPEN, LAPSED = -1, -2  # no answer yet; no answer in time
+OPEN, LAPSED, CANCELLED = -1, -2, -3  # no answer yet; no answer in time; no answer wanted
 
 
 class Ledger:
@@ -23,6 +23,7 @@ class Ledger:
         self.plays: dict[int, Play] = {}
         self.answers: array[Any] = array("d" if rewards else "i")
         self.arrived: dict[int, int] = {}  # what waits to be applied: decision -> kind of event
+        self.ended: dict[int, int] = {}  # whose wait the caller ended, and how: that is not taken back
         self.settled = 0
         self.words = words  # what the answers mean, for messages
 
@@ -49,7 +50,9 @@ class Ledger:
         known = self.answers[number - 1]
         if known == answer:
             return "duplicate"
-        if known == LAPSED and number not in self.plays:  # dropped, and gone; counted as wrong, it may be right
+        if known == CANCELLED:
+            return "cancelled"
+        if known == LAPSED and self._is_dropped(number):
             return "expired"
         if known not in (OPEN, LAPSED):
             both = f"{self._word(known)}, now {self._word(answer)} came"
@@ -57,10 +60,18 @@ class Ledger:
         self._note(number, ANSWERED if known == OPEN else REVISED, answer)
         return "accepted"
 
+    def _is_dropped(self, number: int) -> bool:
+        """Whether no answer is wanted any more; after a decision was counted as wrong, "right" is."""
+        return number not in self.plays or self.arrived.get(number) == DROPPED
+
     def _note(self, number: int, kind: int, answer: float) -> None:
+        if self.arrived.get(number) == EXPIRED:  # nothing was made of it yet: the answer came in time
+            kind = ANSWERED
+            self.settled -= 1
         self.arrived[number] = kind
         self.answers[number - 1] = answer
         self.settled += kind == ANSWERED
+        self.ended.pop(number, None)
 
     def waits(self, number: int) -> bool:
         """Whether there is such a decision and it waits for an answer."""
@@ -69,19 +80,31 @@ class Ledger:
     def expire(self, number: int, kind: int) -> None:
         """End the wait for the answer to a decision, if there is such a decision and it still waits."""
         if self.waits(number):
-            self.arrived[number] = kind
-            self.answers[number - 1] = LAPSED
-            self.settled += 1
+            self._end(number, kind, LAPSED)
+
+    def end(self, number: int, kind: int, answer: int) -> None:
+        """End the wait for good, as LAPSED or CANCELLED; what it means is applied when the next round begins."""
+        self.ended[number] = answer
+        self._end(number, kind, answer)
+
+    def _end(self, number: int, kind: int, answer: int) -> None:
+        self.arrived[number] = kind
+        self.answers[number - 1] = answer
+        self.settled += 1
 
     def close(self, number: int) -> None:
         """Forget a decision after what came has been applied, unless an answer may come still."""
         if self.arrived[number] != EXPIRED:
             self.plays.pop(number, None)
         del self.arrived[number]
+        self.ended.pop(number, None)
 
     def repair(self) -> None:
         """Take back what was not finished: answers half noted, and expiry in a round that was not played."""
         for number, kind in list(self.arrived.items()):
+            if number in self.ended and kind in (EXPIRED, DROPPED):
+                self.answers[number - 1] = self.ended[number]
+                continue
             if kind in (EXPIRED, DROPPED):
                 self.answers[number - 1] = OPEN
             if self.answers[number - 1] < 0:

@@ -8,11 +8,11 @@ import numpy as np
 from delaytron.checks import check_choice, check_exploration, check_integer, check_scale
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.kernels.diagonal import grow_classes, inverse_diagonal
-from delaytron.kernels.explore import argmax, draw, mix_greedily
+from delaytron.kernels.explore import allowed_label, argmax, draw, exclude_others, mix_greedily, n_allowed
 from delaytron.kernels.linear import score, zero_weights
 from delaytron.kernels.second_order import Full, absorb, check_memory, full_state, probe
-from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play, Row, Size
 
@@ -54,30 +54,55 @@ def init_full(params: Any, size: Size) -> Full:
 
 
 @kernel
-def pick(
-    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
-) -> tuple[int, int, float]:
-    """Play by q = softmax(alpha W x), or greedily, mixed with uniform; keep q of the label, and its lead in W_s."""
-    scores, p = scratch
+def weigh(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> tuple[int, float, float]:
+    """Fill p by q = softmax(alpha W x), or greedily, mixed with uniform; return the greedy label and two sums."""
     score(state.W, x.indices, x.values, scores)
-    greedy = argmax(scores, p.size)
+    greedy = argmax(scores, allowed, p.size)
+    total, summed = exponentiate(scores, greedy, params.alpha, allowed, p)
+    K = n_allowed(allowed, p.size)
+    if params.greedy:
+        mix_greedily(greedy, params.gamma, allowed, p)
+    else:
+        for i in range(K):
+            r = allowed_label(allowed, i)
+            p[r] = (1.0 - params.gamma) * (p[r] / total) + params.gamma / K
+    return greedy, total, summed
+
+
+@kernel
+def look(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
+    """Fill p; return the greedy label."""
+    greedy, _, _ = weigh(state, params, x, allowed, scores, p)
+    return greedy
+
+
+@kernel
+def pick(
+    state: Any, params: Any, x: Row, allowed: Any, u: float, scratch: tuple[Array, Array], extra: Array
+) -> tuple[int, int, float]:
+    """Play by p; keep q of the label, and its lead in W_s."""
+    scores, p = scratch
+    greedy, total, summed = weigh(state, params, x, allowed, scores, p)
+    K = n_allowed(allowed, p.size)
+    label = draw(p, allowed, u)
+    explored = not params.greedy and u - before(p, label) < params.gamma / K  # then W_s = 0 was played
+    extra[0] = exp(params.alpha * (scores[label] - scores[greedy])) / total
+    extra[1] = 0.0 if explored else scores[label] - summed / K
+    return greedy, label, p[label]
+
+
+@kernel
+def exponentiate(scores: Array, greedy: int, alpha: float, allowed: Any, p: Array) -> tuple[float, float]:
+    """Write exp(alpha (score - the best)) to `p`; return the sum of that, and of the scores."""
     total = 0.0
     summed = 0.0
-    uniform = params.gamma / p.size
-    for r in range(p.size):
-        p[r] = exp(params.alpha * (scores[r] - scores[greedy]))
+    exclude_others(allowed, p)
+    for i in range(n_allowed(allowed, p.size)):
+        r = allowed_label(allowed, i)
+        p[r] = exp(alpha * (scores[r] - scores[greedy]))
         total += p[r]
         summed += scores[r]
-    if params.greedy:
-        mix_greedily(greedy, params.gamma, p)
-    else:
-        for r in range(p.size):
-            p[r] = (1.0 - params.gamma) * (p[r] / total) + uniform
-    label = draw(p, u)
-    explored = not params.greedy and u - before(p, label) < uniform  # then W_s = 0 was played
-    extra[0] = exp(params.alpha * (scores[label] - scores[greedy])) / total
-    extra[1] = 0.0 if explored else scores[label] - summed / p.size
-    return greedy, label, p[label]
+    return total, summed
 
 
 @kernel
@@ -106,7 +131,7 @@ def step(state: Any, params: Any, past: Play, correct: bool) -> None:
 
 
 @kernel
-def revise(state: Any, params: Any, past: Play) -> None:
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:  # noqa: ARG001 - it takes none but 1
     """A and b are sums, and both answers add to them along h: one step takes the "wrong" out and the "right" in."""
     omega, tau = estimate(params, past, True)
     wrong_omega, wrong_tau = estimate(params, past, False)
@@ -137,7 +162,9 @@ def bind(name: str, state: type, init: Any, grow: Any) -> Rule:
     one_step = fill(step, grow=grow)
     revision = fill(revise, grow=grow)
     numbers = ("number", "number")
-    return Rule(name, Params, None, one_step, state, init, extras=numbers, revise=revision, pick=pick)
+    return Rule(
+        name, Params, None, one_step, state, init, extras=numbers, revise=revision, pick=pick, look=look, grows=False
+    )
 
 
 FULL = bind("newtron_full", Full, init_full, grow_full)

@@ -3,11 +3,17 @@
 from inspect import Parameter, signature
 from typing import Any, TypedDict
 
-from delaytron.checks import check_bool, check_integer, check_number
+import numpy as np
+
+from delaytron.checks import check_bool, check_choice, check_integer, check_number
 from delaytron.errors import InvalidInput
+from delaytron.kernels.explore import pick_one
 from delaytron.learners.feedback import FeedbackModel, read_feedback_model
+from delaytron.records import Ints
 from delaytron.rng import fresh_seed
 
+DEFAULT_GAMMA = 2.0**-6
+GAMMAS = tuple(2.0**-k for k in range(2, 12))
 WORDS = {"correct": ("wrong", "correct")}  # what the answers 0, 1 mean; a label means itself
 
 
@@ -20,6 +26,7 @@ class Common(TypedDict, total=False):
     on_expiry: str
     average: bool
     standardize: bool
+    ties: str | None
 
 
 COMMON: dict[str, Any] = {
@@ -29,6 +36,7 @@ COMMON: dict[str, Any] = {
     "on_expiry": "drop",
     "average": False,
     "standardize": False,
+    "ties": None,
 }
 
 
@@ -37,6 +45,18 @@ def own_parameters(cls: type) -> dict[str, Any]:
     given = signature(cls).parameters.values()
     own = (p for p in given if p.kind is not Parameter.VAR_KEYWORD and p.name not in ("n_classes", "n_features"))
     return {p.name: p.default for p in own}
+
+
+def read_ties(learner: Any, ties: Any) -> str | None:
+    """Check how labels of equal scores are told apart; None leaves it to the learner."""
+    if ties is None:
+        return None
+    word = check_choice("ties", ties, ("first", "random"))
+    if word != learner.rule.ties and learner.rule.pick is not pick_one:
+        raise InvalidInput(f"{learner.name} has its own way with equal scores; leave out ties={ties!r}")
+    if word == "first" and learner.rule.ties == "random":
+        raise InvalidInput(f"{learner.name} always shares ties at random; leave out ties='first'")
+    return word
 
 
 def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], FeedbackModel]:
@@ -49,6 +69,7 @@ def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], FeedbackM
     options["average"] = check_bool("average", options["average"])
     if options["average"] and not learner.averages:
         raise InvalidInput(f"{learner.name} has no averaged weights; leave out average=True")
+    options["ties"] = read_ties(learner, options["ties"])
     options["standardize"] = check_bool("standardize", options["standardize"])
     if options["average"] and options["standardize"]:
         raise InvalidInput("weights for standardised rows have no average: leave out average=True or standardize=True")
@@ -57,6 +78,17 @@ def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], FeedbackM
     if learner.feedback_type == "label" and (feedback_model.flips or feedback_model.as_wrong):
         raise InvalidInput(f"{learner.name} is told the true label: it takes no noise and no on_expiry='wrong'")
     return options, feedback_model
+
+
+def read_allowed(learner: Any, allowed: Any) -> Ints:
+    """Return the labels among which to choose, in ascending order, or raise."""
+    if not learner.rule.restricts:
+        raise InvalidInput(f"{learner.name} plays sets of labels: it takes no allowed=...")
+    given = np.asarray(allowed)
+    inside = given.dtype.kind in "iu" and bool(((given >= 0) & (given < learner.n_classes)).all())
+    if given.ndim != 1 or not given.size or not inside:
+        raise InvalidInput(f"allowed must be a list of labels in 0..{learner.n_classes - 1}, got {allowed!r}")
+    return np.unique(given).astype(np.int64)
 
 
 def read_answer(learner: Any, correct: Any, label: Any, reward: Any = None) -> float:

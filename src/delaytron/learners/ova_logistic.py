@@ -7,11 +7,11 @@ import numpy as np
 
 from delaytron.checks import check_choice, check_exploration, check_scale
 from delaytron.compiler.kernel import kernel
-from delaytron.kernels.explore import argmax, mix_greedily
+from delaytron.kernels.explore import allowed_label, argmax, exclude_others, mix_greedily, n_allowed
 from delaytron.kernels.linear import score, zero_weights
 from delaytron.kernels.logistic import logistic_step, sigmoid
-from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Ints, Play, Row, Size
 
@@ -48,33 +48,36 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: 
 
 
 @kernel
-def policy(state: Any, params: Any, x: Row, scores: Array, p: Array) -> int:
+def policy(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
     """Explore uniformly at the rate gamma, or by inverse gap weighting of the predicted chances (SquareCB)."""
     score(state.W, x.indices, x.values, scores)
-    greedy = argmax(scores, p.size)
+    greedy = argmax(scores, allowed, p.size)
     if params.squarecb:
-        weigh_gaps(scores, greedy, params.c * sqrt(state.now[0]), p)
+        weigh_gaps(scores, greedy, params.c * sqrt(state.now[0]), allowed, p)
     else:
-        mix_greedily(greedy, params.gamma, p)
+        mix_greedily(greedy, params.gamma, allowed, p)
     return greedy
 
 
 @kernel
-def weigh_gaps(scores: Array, greedy: int, sharpness: float, p: Array) -> None:
+def weigh_gaps(scores: Array, greedy: int, sharpness: float, allowed: Any, p: Array) -> None:
     """P(r) = 1 / (K + c sqrt(t) (f_b - f_r)) for r other than the best b, which gets the rest."""
     best = sigmoid(scores[greedy])
     rest = 1.0
-    for r in range(p.size):
+    K = n_allowed(allowed, p.size)
+    exclude_others(allowed, p)
+    for i in range(K):
+        r = allowed_label(allowed, i)
         if r != greedy:
-            p[r] = 1.0 / (p.size + sharpness * (best - sigmoid(scores[r])))
+            p[r] = 1.0 / (K + sharpness * (best - sigmoid(scores[r])))
             rest -= p[r]
     p[greedy] = rest
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, correct: bool) -> None:
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:
     """One AdaGrad step on the logistic loss of "is the played label right?"."""
-    logistic_step(state.W, state.G, past.label, correct, params.lr, past.x.indices, past.x.values)
+    logistic_step(state.W, state.G, past.label, answer, params.lr, past.x.indices, past.x.values)
 
 
 class OvaLogistic(Learner):
@@ -111,6 +114,7 @@ class OvaLogistic(Learner):
     """
 
     name = "ova_logistic"
+    takes_rewards = True
     rule = Rule(name, Params, policy, step, State, init, tick)
     grid = {"gamma": GAMMAS, "lr": (0.05, 0.2, 1.0), "explore": ("epsilon", "squarecb")}
 

@@ -8,8 +8,8 @@ from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import explore_greedily
 from delaytron.kernels.linear import add_row, score_of, squared_norm
 from delaytron.learners.aggression import read_aggression, tau
-from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Play
 

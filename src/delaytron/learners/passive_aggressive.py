@@ -26,7 +26,7 @@ class Params(NamedTuple):
 def step(state: Any, params: Any, past: Play, y: int) -> None:
     """Move y up and its best rival down, by the loss that the present W has on the row."""
     score(state.W, past.x.indices, past.x.values, state.scores)
-    rival = rival_of(state.scores, params.n_classes, y)
+    rival = rival_of(state.scores, None, params.n_classes, y)
     separate(state.W, state.scores, y, rival, past.x, params.cap, params.slack)
 
 

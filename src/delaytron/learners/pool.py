@@ -51,7 +51,7 @@ def release(state: Any, i: int) -> None:
 
 @kernel
 def pick(
-    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
+    state: Any, params: Any, x: Row, allowed: Any, u: float, scratch: tuple[Array, Array], extra: Array
 ) -> tuple[int, int, float]:
     """Let a free instance play, a new one if there is none."""
     if state.pool[FREE] == 0:
@@ -61,7 +61,7 @@ def pick(
     i = take(state)
     state.turns[i] += 1
     extra[INSTANCE], extra[TURN] = i, state.turns[i]
-    greedy, label, prob = base_pick(instance_of(state, i), params, x, u, scratch, extra[OWN:])
+    greedy, label, prob = base_pick(instance_of(state, i), params, x, allowed, u, scratch, extra[OWN:])
     return greedy, label, prob
 
 
@@ -81,9 +81,9 @@ def step(state: Any, params: Any, past: Play, observation: Any) -> None:
 
 
 @kernel
-def revise(state: Any, params: Any, past: Play) -> None:
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:
     """Correct the instance that played; it has been free since the round was counted as wrong."""
-    base_revise(instance_of(state, int(past.extra[INSTANCE])), params, as_played(past))
+    base_revise(instance_of(state, int(past.extra[INSTANCE])), params, as_played(past), reward)
 
 
 @kernel
@@ -130,7 +130,7 @@ def init(base: Rule, params: Any, size: Size) -> Any:
 def pooled(base: Rule, order: str) -> Rule:
     """Return the rule of a pool of learners with this rule."""
     names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct")
-    theirs = {name: getattr(base, name) for name in names}
+    theirs = {name: getattr(base, name) for name in names} | {"shares_ties": base.ties == "random"}
     slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise", "is_correct")}
     slots |= {"take": ORDERS[order], "instance_of": taker(base.state)}
     ours: dict[str, Any] = {template.__name__: fill(template, **slots) for template in (pick, step, revise, is_correct)}
@@ -143,6 +143,8 @@ def pooled(base: Rule, order: str) -> Rule:
         init=partial(init, base),
         observation=base.observation,
         extras=extras,
+        restricts=base.restricts,
+        grows=False,
         per_round_state=True,
         **ours,
     )

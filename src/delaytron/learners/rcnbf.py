@@ -12,9 +12,9 @@ from delaytron.kernels.explore import argmax, explore_greedily
 from delaytron.kernels.linear import add_row, padded, score, squared_norm, zero_weights
 from delaytron.kernels.logistic import adagrad_step, sigmoid
 from delaytron.kernels.quantiles import BINS, LOOKS_RIGHT, LOOKS_WRONG, confident_errors, count_answer
-from delaytron.learners.base import DEFAULT_GAMMA, Learner
+from delaytron.learners.base import Learner
 from delaytron.learners.feedback import read_noise
-from delaytron.learners.options import Common
+from delaytron.learners.options import DEFAULT_GAMMA, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Ints, Play, Size
 
@@ -31,9 +31,9 @@ class Params(NamedTuple):
 
 
 @kernel
-def noisy_update(W: Array, rho0: float, rho1: float, past: Play, correct: bool) -> None:
+def noisy_update(W: Array, rho0: float, rho1: float, past: Play, answer: Any) -> None:
     """W += U~, whose expectation over the noise is Banditron's; a "wrong" may move the played row, too."""
-    excess = (1.0 if correct else 0.0) - rho0
+    excess = 1.0 * answer - rho0
     move = excess / ((1.0 - rho0 - rho1) * past.prob)
     if past.label == past.greedy:
         add_row(W, past.label, move - 1.0, past.x.indices, past.x.values)
@@ -43,21 +43,21 @@ def noisy_update(W: Array, rho0: float, rho1: float, past: Play, correct: bool) 
 
 
 @kernel
-def noisy_revision(W: Array, rho0: float, rho1: float, past: Play) -> None:
+def noisy_revision(W: Array, rho0: float, rho1: float, past: Play, reward: float) -> None:
     """Add what U~ lacked when the answer was counted as wrong; it is affine in the answer."""
-    add_row(W, past.label, 1.0 / ((1.0 - rho0 - rho1) * past.prob), past.x.indices, past.x.values)
+    add_row(W, past.label, reward / ((1.0 - rho0 - rho1) * past.prob), past.x.indices, past.x.values)
 
 
 @kernel
-def step(state: Any, params: Any, past: Play, correct: bool) -> None:
+def step(state: Any, params: Any, past: Play, answer: Any) -> None:
     """W += U~ with the known rates."""
-    noisy_update(state.W, params.rho0, params.rho1, past, correct)
+    noisy_update(state.W, params.rho0, params.rho1, past, answer)
 
 
 @kernel
-def revise(state: Any, params: Any, past: Play) -> None:
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:
     """Add the part of U~ that a "right" has and a "wrong" has not."""
-    noisy_revision(state.W, params.rho0, params.rho1, past)
+    noisy_revision(state.W, params.rho0, params.rho1, past, reward)
 
 
 class EstimatingParams(NamedTuple):
@@ -95,7 +95,7 @@ def listen(state: Any, params: Any, past: Play, correct: bool) -> None:
     norm = squared_norm(past.x.values)
     if 0.0 < norm < inf:
         score(state.V, past.x.indices, past.x.values, state.scores)
-        side = LOOKS_RIGHT if past.label == argmax(state.scores, params.n_classes) else LOOKS_WRONG
+        side = LOOKS_RIGHT if past.label == argmax(state.scores, None, params.n_classes) else LOOKS_WRONG
         predicted = sigmoid(state.scores[past.label] / sqrt(norm))
         answer = 1 if correct else 0
         count_answer(state.tally, side, predicted, answer)
@@ -117,9 +117,9 @@ def step_estimating(state: Any, params: Any, past: Play, correct: bool) -> None:
 
 
 @kernel
-def revise_estimating(state: Any, params: Any, past: Play) -> None:
+def revise_estimating(state: Any, params: Any, past: Play, reward: float) -> None:
     """Correct W with the present rates; the model and the tally take the "right" as one more answer."""
-    noisy_revision(state.W, state.rates[0], state.rates[1], past)
+    noisy_revision(state.W, state.rates[0], state.rates[1], past, reward)
     listen(state, params, past, True)
 
 
@@ -158,6 +158,7 @@ class Rcnbf(Learner):
     """
 
     name = "rcnbf"
+    takes_rewards = True
     rule = Rule(name, Params, explore_greedily, step, revise=revise)
 
     def __init__(
@@ -181,6 +182,7 @@ class Rcnbf(Learner):
             if self.rho0 or self.rho1:
                 raise InvalidInput("estimate=True finds the rates out: leave out rho0 and rho1")
             self.rule = ESTIMATING
+            self.takes_rewards = False  # type: ignore[misc] # it counts how often answers lie
             params = EstimatingParams(self.gamma, self.block, n_classes)
         super().__init__(n_classes, n_features, params, common)
 

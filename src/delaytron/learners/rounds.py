@@ -17,31 +17,31 @@ import numpy as np
 from delaytron.errors import DelaytronError
 from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOTHING, NOW, PLAYED, PROB
 from delaytron.learners.scoring import new_scratch
-from delaytron.records import Array, Play, Row
+from delaytron.records import Array, Ints, Play, Row
 from delaytron.rng import stream
 
 if TYPE_CHECKING:
-    from delaytron.learners.base import Learner
+    from delaytron.learners.stateful import Stateful
 
 N_MARKS = 8
 NO_EVENT = (False, 0, NOTHING, 0)
 ENTRIES: set[CodeType] = set()  # the code of every call that may change a learner
 
 
-def start_from(learner: "Learner", begun: int) -> None:
+def start_from(learner: "Stateful", begun: int) -> None:
     """Mark that nothing is under way but, where it is named, a round whose clock has ticked."""
     marks = np.zeros(N_MARKS)
     marks[BEGUN] = begun
     use_marks(learner, marks)
 
 
-def use_marks(learner: "Learner", marks: Array) -> None:
+def use_marks(learner: "Stateful", marks: Array) -> None:
     """Let the compiled code write to these marks."""
     scratch = (*new_scratch(learner.n_classes), marks)
     vars(learner).update(_marks=marks, _is_compiled=False, scratch=scratch)
 
 
-def compile_all(learner: "Learner", row: Row) -> None:
+def compile_all(learner: "Stateful", row: Row) -> None:
     """Have the machine code for rows of this kind before anything changes: compiling takes long, and can fail."""
     if learner._is_compiled:
         return
@@ -49,17 +49,29 @@ def compile_all(learner: "Learner", row: Row) -> None:
     extra = np.empty(len(rule.extras))
     fixed = (learner.state, learner.params)
     past = Play(1, row, 0, 0, 0.5, extra)
-    rule.play_round.ready(*fixed, 1, past, (True, 1, 0, 0), row, 0.5, learner.scratch, extra)
+    rule.play_round.ready(*fixed, 1, past, (True, 1, 0, 0), row, learner._labels, 0.5, learner.scratch, extra)
     if learner.average:
-        room = np.empty(learner._average.shape_about(row))
         event = (*fixed, past, True, 1, 0, 0, learner._marks)
-        rule.deliver_averaged.ready(*event, (learner._average.total, room), 1)
-    if learner.takes_rewards:
-        rule.deliver_reward.ready(*fixed, past, 0.5, 0, learner._marks)
+        rule.deliver_averaged.ready(*event, _average_about(learner, past), 1)
     learner._is_compiled = True
 
 
-def rewind(learner: "Learner") -> None:
+def compile_reward(learner: "Stateful") -> None:
+    """Have the machine code for a reward between 0 and 1 before one is accepted."""
+    past = next(iter(learner.ledger.plays.values()), None)
+    if past is not None:
+        rest = (past, 0.5, 0, learner._marks, _average_about(learner, past), 1)
+        learner.rule.deliver_reward.ready(learner.state, learner.params, *rest)
+
+
+def _average_about(learner: "Stateful", past: Play) -> tuple[Array, Array] | None:
+    """Return the sum of the average and room for the weights that an answer may move; None without an average."""
+    if not learner.average:
+        return None
+    return learner._average.total, np.empty(learner._average.shape_about(past.x))
+
+
+def rewind(learner: "Stateful") -> None:
     """Let exploration and noise go on with the draws after the last decision's."""
     n_rounds = learner.ledger.rounds
     learner._draws = stream(learner.seed, "exploration")
@@ -70,7 +82,7 @@ def rewind(learner: "Learner") -> None:
         learner._flips = {number: masks[number - 1] for number in learner.ledger.plays}
 
 
-def begin(learner: "Learner", now: int) -> None:
+def begin(learner: "Stateful", now: int) -> None:
     """End the wait that ends with this round; where several events wait, let the clock tick and apply them."""
     model = learner.feedback_model
     if model.expires:
@@ -81,7 +93,7 @@ def begin(learner: "Learner", now: int) -> None:
         apply_arrived(learner)
 
 
-def _is_one_event(learner: "Learner") -> bool:
+def _is_one_event(learner: "Stateful") -> bool:
     """Whether one event waits, of the kind that can be applied within the call that chooses."""
     if len(learner.ledger.arrived) != 1 or learner.average:
         return False
@@ -89,55 +101,54 @@ def _is_one_event(learner: "Learner") -> bool:
     return not 0 < learner.ledger.answers[number - 1] < 1
 
 
-def _outstanding(learner: "Learner") -> int:
+def _outstanding(learner: "Stateful") -> int:
     """Return how many rounds wait for an answer in the round that begins; nothing if its clock need not tick."""
     begun = not learner.rule.keeps_clock or learner._marks[BEGUN] >= learner._marks[NOW]
     return NOTHING if begun else learner.ledger.pending + 1
 
 
-def _tick(learner: "Learner") -> None:
+def _tick(learner: "Stateful") -> None:
     """Let the clock tick, once, and do nothing else."""
     past = next(iter(learner.ledger.plays.values()))
     _run(learner, _outstanding(learner), past, NO_EVENT)
 
 
-def apply_arrived(learner: "Learner") -> None:
+def apply_arrived(learner: "Stateful") -> None:
     """Apply what arrived, in the order of the rounds."""
     for number in sorted(learner.ledger.arrived):
         _deliver(learner, learner.ledger.plays[number])
         _close(learner, number)
 
 
-def _deliver(learner: "Learner", past: Play) -> None:
+def _deliver(learner: "Stateful", past: Play) -> None:
     answer = learner.ledger.answers[past.round - 1]
+    average = _average_about(learner, past)
+    now = learner.ledger.rounds + 1
+    fixed = (learner.state, learner.params, past)
     if 0 < answer < 1:
         kind = learner.ledger.arrived[past.round]
-        learner.rule.deliver_reward.compiled(learner.state, learner.params, past, answer, kind, learner._marks)
-        return
-    event = _event(learner, past.round)
-    if learner.average:
-        room = np.empty(learner._average.shape_about(past.x))
-        now = learner.ledger.rounds + 1
-        common = (learner.state, learner.params, past, *event, learner._marks)
-        learner.rule.deliver_averaged.compiled(*common, (learner._average.total, room), now)
+        learner.rule.deliver_reward.compiled(*fixed, answer, kind, learner._marks, average, now)
+    elif learner.average:
+        event = _event(learner, past.round)
+        learner.rule.deliver_averaged.compiled(*fixed, *event, learner._marks, average, now)
     else:
-        _run(learner, NOTHING, past, event)
+        _run(learner, NOTHING, past, _event(learner, past.round))
 
 
-def _event(learner: "Learner", number: int) -> tuple[bool, int, int, int]:
+def _event(learner: "Stateful", number: int) -> tuple[bool, int, int, int]:
     """Return what arrived for a decision: whether it is right, the answer, the kind, and how noise would bend it."""
     answer = int(max(0, learner.ledger.answers[number - 1]))
     return answer == 1, answer, learner.ledger.arrived[number], learner._flips.get(number, 0)
 
 
-def _run(learner: "Learner", outstanding: int, past: Play, event: tuple[bool, int, int, int]) -> None:
+def _run(learner: "Stateful", outstanding: int, past: Play, event: tuple[bool, int, int, int]) -> None:
     """Run a part of a round in which nothing is chosen."""
     fixed = (learner.state, learner.params)
-    rest = (past.x, float(NOTHING), learner.scratch, past.extra)
+    rest = (past.x, learner._labels, float(NOTHING), learner.scratch, past.extra)
     learner.rule.play_round.compiled(*fixed, outstanding, past, event, *rest)
 
 
-def _close(learner: "Learner", number: int) -> None:
+def _close(learner: "Stateful", number: int) -> None:
     """Close the event that was applied last."""
     if number in learner.ledger.arrived:
         learner.ledger.close(number)
@@ -146,7 +157,7 @@ def _close(learner: "Learner", number: int) -> None:
     learner._marks[APPLIED] = 0
 
 
-def choose(learner: "Learner", now: int, row: Row) -> Play:
+def choose(learner: "Stateful", now: int, row: Row, allowed: Ints) -> Play:
     """Play the round: let the clock tick, apply the event that waits, draw, choose and file the decision."""
     ledger = learner.ledger
     extra = np.empty(len(learner.rule.extras))
@@ -159,7 +170,7 @@ def choose(learner: "Learner", now: int, row: Row) -> Play:
     event = NO_EVENT if number == NOTHING else _event(learner, number)
     outstanding = _outstanding(learner)
     greedy, label, prob = learner.rule.play_round.compiled(
-        learner.state, learner.params, outstanding, past, event, row, u, learner.scratch, extra
+        learner.state, learner.params, outstanding, past, event, row, allowed, u, learner.scratch, extra
     )
     if number != NOTHING:
         _close(learner, number)
@@ -168,14 +179,14 @@ def choose(learner: "Learner", now: int, row: Row) -> Play:
     return play
 
 
-def _file_played(learner: "Learner") -> None:
+def _file_played(learner: "Stateful") -> None:
     """File the round that was played last, by its marks."""
     now, greedy, label = learner._marks[[PLAYED, GREEDY, LABEL]].astype(np.int64).tolist()
     row, extra = learner._at_hand
     learner.ledger.open(Play(now, row, greedy, label, float(learner._marks[PROB]), extra))
 
 
-def recover(learner: "Learner") -> None:
+def recover(learner: "Stateful") -> None:
     """Finish or take back what an exception interrupted, if one did; may be interrupted itself."""
     if not learner._interrupted:
         return
@@ -191,7 +202,7 @@ def recover(learner: "Learner") -> None:
     learner._interrupted = False
 
 
-def check_not_running(learner: "Learner") -> None:
+def check_not_running(learner: "Stateful") -> None:
     """Raise if this call comes from within another one: from a signal handler, or a finalizer.
 
     The lock lets a thread in that holds it already, so that it is not locked out for ever where an exception keeps it
@@ -210,6 +221,6 @@ def check_not_running(learner: "Learner") -> None:
         )
 
 
-def is_begun(learner: "Learner") -> bool:
+def is_begun(learner: "Stateful") -> bool:
     """Whether the clock has ticked for a round that was interrupted before it was played."""
     return bool(learner._marks[BEGUN] > learner.ledger.rounds)

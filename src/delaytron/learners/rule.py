@@ -1,8 +1,8 @@
 """A rule: the few functions in which learners differ, bound into the one delay loop."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,11 @@ class LinearState(NamedTuple):
 def stack(fields: Any) -> Any:
     """Make a batch of one of a state or of parameters."""
     return type(fields)(*(np.array([field]) for field in fields))
+
+
+def no_runs(params: Any) -> Any:
+    """Make a batch of none of parameters: states for it have their shapes, and take no memory."""
+    return type(params)(*(np.array([field])[:0] for field in params))
 
 
 def linear_state(params: Any, size: Size) -> LinearState:
@@ -56,13 +61,13 @@ def true_label(right: bool, y: int) -> int:  # noqa: ARG001
 
 
 @kernel
-def step_late(state: Any, params: Any, past: Play) -> None:
+def step_late(state: Any, params: Any, past: Play, reward: float) -> None:  # noqa: ARG001
     """Correct a "wrong" by applying the "right" as it comes: exact where "wrong" changes nothing, else the nearest."""
     step(state, params, past, observation(True, past.label))
 
 
 @kernel
-def no_revision(state: Any, params: Any, past: Play) -> None:
+def no_revision(state: Any, params: Any, past: Play, reward: float) -> None:
     """Leave it to `step`."""
 
 
@@ -70,6 +75,12 @@ def no_revision(state: Any, params: Any, past: Play) -> None:
 def as_they_are(state: Any, params: Any) -> float:  # noqa: ARG001
     """The scores are those of the weights."""
     return 1.0
+
+
+@cache
+def sharing_ties(rule: "Rule") -> "Rule":
+    """Return the rule that lets labels of equal scores share the chance of the greedy one."""
+    return replace(rule, name=f"{rule.name}_ties", ties="random")
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,14 @@ class Rule:
     pick: Callable[..., tuple[int, int, float]] = pick_one
     is_correct: Callable[..., bool] = same_label
     scale: Callable[..., float] = as_they_are
+    look: Callable[..., int] | None = None  # the policy, if that would leave a trace, or if `pick` replaces it
+    scratch: tuple[str, ...] = ()  # the fields of the state that are only room for what is computed on the way
+    ties: str = "first"  # how labels of equal scores are told apart: the first one is greedy, or they share its chance
+    restricts: bool = True  # whether it can choose among some of the labels only
+    grows: bool = True  # whether a class can be added
+    begin_class: Callable[[Any, int], None] | None = (
+        None  # what a new class starts from, if not from what all start from
+    )
     per_round_state: bool = False  # whether the state needs room for every round that may be open at once
     standardizes: bool = False  # whether it sees rows standardised, with a constant as the last feature
     standardizable: bool = True  # not if it looks at no row, or standardises each by itself
@@ -136,6 +155,16 @@ class Rule:
         """The update by one event, of the average, too."""
         return self._bind("deliver_averaged", loop.deliver_averaged)
 
+    @property
+    def peek(self) -> Any:
+        """The probabilities of one round, without playing it; None if it plays sets."""
+        look = self.look or self.policy
+        return look and self._peek
+
+    @cached_property
+    def _peek(self) -> Any:
+        return self._bind("peek", loop.peek)
+
     @cached_property
     def choose(self) -> Any:
         """The choice of one round."""
@@ -144,6 +173,8 @@ class Rule:
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
         names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct", "scale")
         slots = {name: getattr(self, name) for name in names}
+        slots["look"] = self.look or self.policy
+        slots["shares_ties"] = self.ties == "random"
         if self.revise is step_late:
             slots["revise"] = no_revision  # `apply_event` then takes the step itself: half the code to compile
         return fill(

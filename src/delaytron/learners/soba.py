@@ -10,8 +10,8 @@ from delaytron.kernels.diagonal import compare, grow_class, inverse_diagonal
 from delaytron.kernels.explore import explore_greedily, rival_of
 from delaytron.kernels.linear import zero_weights
 from delaytron.kernels.second_order import absorb, check_memory, full_state, probe
-from delaytron.learners.base import DEFAULT_GAMMA, GAMMAS, Learner
-from delaytron.learners.options import Common
+from delaytron.learners.base import Learner
+from delaytron.learners.options import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.rule import Rule
 from delaytron.records import Array, Bools, Ints, Play, Row, Size
 
@@ -59,7 +59,7 @@ def init_full(params: Any, size: Size) -> Full:
 @kernel
 def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array) -> None:  # noqa: ARG001
     """Keep the best other class."""
-    extra[0] = rival_of(scores, p.size, label)
+    extra[0] = rival_of(scores, None, p.size, label)
 
 
 @kernel

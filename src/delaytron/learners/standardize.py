@@ -36,6 +36,7 @@ base_pick: Any = slot()
 base_step: Any = slot()
 base_tick: Any = slot()
 base_revise: Any = slot()
+base_look: Any = slot()
 
 
 class Statistics(NamedTuple):
@@ -79,25 +80,37 @@ def add_constant(row: Array) -> None:
 
 @kernel
 def pick(
-    state: Any, params: Any, x: Row, u: float, scratch: tuple[Array, Array], extra: Array
+    state: Any, params: Any, x: Row, allowed: Any, u: float, scratch: tuple[Array, Array], extra: Array
 ) -> tuple[int, int, float]:
     """Count the row in, and let the base play it standardised."""
     write_out(x.indices, x.values, state.row)
     statistics = statistics_of(state)
     observe(statistics, None, statistics.z)
     add_constant(state.row)
-    greedy, label, prob = base_pick(state, params, Row(None, state.row), u, scratch, extra)
+    greedy, label, prob = base_pick(state, params, Row(None, state.row), allowed, u, scratch, extra)
     return greedy, label, prob
+
+
+@kernel
+def seen_now(state: Any, x: Row) -> Row:
+    """Return a row as it is standardised now."""
+    write_out(x.indices, x.values, state.row)
+    statistics = statistics_of(state)
+    standardize_row(statistics, None, statistics.z)
+    add_constant(state.row)
+    return Row(None, state.row)
+
+
+@kernel
+def look(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
+    """Let the base look at the row standardised, without counting it in."""
+    return int(base_look(state, params, seen_now(state, x), allowed, scores, p))
 
 
 @kernel
 def as_seen_now(state: Any, past: Play) -> Play:
     """Return a round with its row as it is standardised now."""
-    write_out(past.x.indices, past.x.values, state.row)
-    statistics = statistics_of(state)
-    standardize_row(statistics, None, statistics.z)
-    add_constant(state.row)
-    return Play(past.round, Row(None, state.row), past.greedy, past.label, past.prob, past.extra)
+    return Play(past.round, seen_now(state, past.x), past.greedy, past.label, past.prob, past.extra)
 
 
 @kernel
@@ -107,9 +120,9 @@ def step(state: Any, params: Any, past: Play, observation: Any) -> None:
 
 
 @kernel
-def revise(state: Any, params: Any, past: Play) -> None:
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:
     """Let the base correct a "wrong", about the row as it is standardised now."""
-    base_revise(state, params, as_seen_now(state, past))
+    base_revise(state, params, as_seen_now(state, past), reward)
 
 
 @kernel
@@ -144,8 +157,11 @@ def standardizing(base: Rule) -> Rule:
     if not base.standardizable:
         return base
     names = ("policy", "step", "tick", "observation", "note", "revise", "pick")
-    theirs = {name: getattr(base, name) for name in names}
+    theirs = {name: getattr(base, name) for name in names} | {"shares_ties": base.ties == "random"}
     slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise")}
+    looks = base.look or base.policy
+    if looks is not None:
+        slots["base_look"] = looks
     return Rule(
         f"standardizing({base.name})",
         base.params,
@@ -159,6 +175,12 @@ def standardizing(base: Rule) -> Rule:
         revise=step_late if base.revise is step_late else fill(revise, **slots),
         pick=fill(pick, **slots),
         is_correct=base.is_correct,
+        look=looks and fill(look, **slots),
+        scratch=("row", *base.scratch),
+        ties=base.ties,
+        restricts=base.restricts,
+        grows=base.grows,
+        begin_class=base.begin_class,
         standardizes=True,
     )
 
@@ -177,6 +199,15 @@ def standardize_all(stream: Stream, statistics: Statistics, out: Array) -> None:
 
 _standardize_all = fill(standardize_all, "standardize_all")
 _statistics_of = interpreted(statistics_of)
+
+
+def seen_row(learner: "Learner", row: Row) -> Array:
+    """Return a row as the learner would see it now: standardised, with a constant behind it."""
+    out = np.empty((1, learner.n_features + 1))
+    indptr = None if row.indices is None else np.array([0, row.values.size])
+    values = row.values[None] if row.indices is None else row.values
+    _standardize_all(Stream(indptr, row.indices, values, NO_LABELS), _statistics_of(learner.state), out)
+    return np.asarray(out[0])
 
 
 def score_seen_rows(learner: "Learner", rows: "Matrix", W: Array) -> Array:

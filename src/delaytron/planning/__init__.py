@@ -16,7 +16,7 @@ from delaytron.datasets import as_dataset
 from delaytron.delays import NEVER, Delay, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import DEFAULT_LEARNER
-from delaytron.learners.base import GAMMAS
+from delaytron.learners.options import GAMMAS
 from delaytron.planning.bounds import Bound, Problem, best_bound, describe, exploring
 from delaytron.planning.simulation import BEST, FEATURES, Setup, Simulated, given_setup, synthetic_setup, takes_gamma
 from delaytron.records import Ints

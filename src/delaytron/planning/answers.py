@@ -5,7 +5,7 @@ from math import isnan
 from typing import Final, NamedTuple
 
 from delaytron.formats import with_margin
-from delaytron.learners.base import GAMMAS
+from delaytron.learners.options import GAMMAS
 from delaytron.planning import PAPERS, Forecast, Plan, exploring
 from delaytron.planning.bounds import Bound
 from delaytron.planning.simulation import Reached, Simulated

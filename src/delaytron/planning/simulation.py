@@ -12,8 +12,7 @@ from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
-from delaytron.learners.base import GAMMAS
-from delaytron.learners.options import own_parameters
+from delaytron.learners.options import GAMMAS, own_parameters
 from delaytron.records import Array, Ints
 from delaytron.rng import stream
 from delaytron.simulation.batches import Progress
