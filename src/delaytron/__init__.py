@@ -2,7 +2,8 @@
 
 from delaytron import datasets, delays, theory
 from delaytron._version import __version__
-from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, UnknownDecision
+from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, JournalError, UnknownDecision
+from delaytron.journal import Journal
 from delaytron.learners import (
     DEFAULT_LEARNER,
     LEARNERS,
@@ -26,7 +27,8 @@ from delaytron.learners import (
     Rcnbf,
     Soba,
 )
-from delaytron.learners.files import load
+from delaytron.model.files import load
+from delaytron.model.model import Model
 from delaytron.records import Decision, Run
 from delaytron.simulation.replay import replay
 from delaytron.simulation.results import Result
@@ -50,7 +52,10 @@ __all__ = [
     "Gap",
     "HingeDelaytron",
     "InvalidInput",
+    "Journal",
+    "JournalError",
     "Learner",
+    "Model",
     "Newtron",
     "OvaLogistic",
     "Pab",

@@ -6,6 +6,7 @@ from delaytron.journal.clock import Moment
 from delaytron.journal.records import Arrival, Fact, Status
 
 STATUS = "SELECT status, value, label, purged FROM ids WHERE id = ?"
+ALL_IDS = "SELECT id, status, value, label, purged FROM ids"
 LAST_SEQ = "SELECT max(ifnull((SELECT max(seq) FROM facts), 0), ifnull((SELECT max(seq) FROM snapshots), 0))"
 LAST_MOMENT = "SELECT wall, clock FROM facts ORDER BY seq DESC LIMIT 1"
 ARRIVALS = "SELECT id, value, wall, clock, revises, place FROM inbox ORDER BY place"

@@ -123,6 +123,14 @@ class FactStore:
         rows = self._rows(queries.STATUS, (id,))
         return queries.as_status(rows[0]) if rows else None
 
+    def all_ids(self) -> Iterator[tuple[str, Status]]:
+        """Iterate over all ids ever issued, and what is known of them."""
+        return ((row[0], queries.as_status(row[1:])) for row in self._rows(queries.ALL_IDS))
+
+    def clock_state(self) -> dict[str, Any]:
+        """Return what the next clock needs to go on."""
+        return self._clock.state()
+
     def settle(self, id: str, status: int, value: float | None = None) -> None:
         """Write what became of a decision; only one that is open or expired can change. Within a batch."""
         self._group.current(change=True)

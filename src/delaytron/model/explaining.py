@@ -1,0 +1,65 @@
+"""What a model would choose, and why; nothing is explored and nothing changes."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from delaytron.learners import looking
+from delaytron.model.classes import Name
+from delaytron.model.core import Core
+from delaytron.model.keeper import Keeper
+from delaytron.records import Row
+
+
+class Look(NamedTuple):
+    """The class that looks best, and with which probability each would be chosen."""
+
+    label: Name
+    probabilities: dict[Name, float]
+
+
+class Explanation(NamedTuple):
+    """Why a class looks best.
+
+    `scores` has a number for each class; it is the class's `constant` plus what each of the `features` adds to it. The
+    features stand in the order of how much they tell the classes apart.
+    """
+
+    label: Name
+    scores: dict[Name, float]
+    constant: dict[Name, float]
+    features: dict[str, dict[Name, float]]
+
+
+def look(keeper: Keeper, x: Any, allowed: Any) -> Look:
+    """Return what would be chosen for x."""
+
+    def looked(core: Core) -> Look:
+        labels = core.classes.allowed(allowed)
+        greedy, p = looking.look(core.learner, keeper.encoder.encode(x), labels)
+        names = core.classes.names
+        return Look(names[greedy], {names[label]: float(p[label]) for label in labels.tolist()})
+
+    return keeper.read(looked)
+
+
+def explain(keeper: Keeper, x: Any) -> Explanation:
+    """Return why a class looks best for x."""
+    return keeper.read(lambda core: _explained(keeper, core, keeper.encoder.encode(x)))
+
+
+def _explained(keeper: Keeper, core: Core, row: Row) -> Explanation:
+    labels = core.classes.allowed(None)
+    names = [core.classes.names[label] for label in labels.tolist()]
+    constant, parts = core.learner._contributions(row)
+    chosen = parts[labels]
+    scores = constant[labels] + chosen.sum(axis=1)
+    spread = np.ptp(chosen, axis=0) if chosen.size else np.empty(0)
+    features = keeper.encoder.names_of(row)
+    order = np.argsort(-spread, kind="stable").tolist()
+    return Explanation(
+        names[int(np.argmax(scores))],
+        dict(zip(names, scores.tolist(), strict=True)),
+        dict(zip(names, constant[labels].tolist(), strict=True)),
+        {features[j]: dict(zip(names, chosen[:, j].tolist(), strict=True)) for j in order},
+    )

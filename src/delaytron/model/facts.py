@@ -1,0 +1,70 @@
+"""The facts of a journal: their kinds, and how they stand on disk."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from delaytron.records import Ints, Play, Row
+
+CREATED, DECIDED, ANSWERED, EXPIRED, CANCELLED, CLASS_ADDED, CLASS_RETIRED = range(7)
+KINDS = ("created", "decided", "answered", "expired", "cancelled", "class added", "class retired")
+
+
+class Decided(msgspec.Struct, array_like=True, frozen=True):
+    """A decision: the row as it was encoded, among which labels it was made, and what came out."""
+
+    round: int
+    indices: bytes | None
+    values: bytes
+    allowed: bytes | None
+    greedy: int
+    label: int
+    prob: float
+    extra: bytes
+
+    @property
+    def row(self) -> Row:
+        """The row."""
+        indices = None if self.indices is None else np.frombuffer(self.indices, "<u4").astype(np.uint32)
+        return Row(indices, np.frombuffer(self.values, "<f8").astype(np.float64))
+
+    def labels(self, every: Ints) -> Ints:
+        """Return the labels among which it was made, given those of all classes that could be chosen then."""
+        return every if self.allowed is None else np.frombuffer(self.allowed, "<u4").astype(np.int64)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_decided = msgspec.msgpack.Decoder(Decided).decode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def encode_decided(play: Play, allowed: Ints | None) -> bytes:
+    """Return a decision as bytes; `allowed` is None if all classes could be chosen."""
+    indices = play.x.indices
+    fact = Decided(
+        play.round,
+        None if indices is None else indices.astype("<u4").tobytes(),
+        play.x.values.astype("<f8").tobytes(),
+        None if allowed is None else allowed.astype("<u4").tobytes(),
+        play.greedy,
+        play.label,
+        play.prob,
+        play.extra.astype("<f8").tobytes(),
+    )
+    return _encode(fact)
+
+
+def decode_decided(body: bytes) -> Decided:
+    """Return the decision that a fact tells."""
+    return _decode_decided(body)
+
+
+def encode(value: Any) -> bytes:
+    """Return a plain value (a number, a name, a dict of such) as bytes."""
+    return _encode(value)
+
+
+def decode(body: bytes) -> Any:
+    """Return the value that a fact tells."""
+    return _decode(body)

@@ -1,0 +1,153 @@
+"""A model's state and its store, kept in step: every change is a fact, and after a failure memory is made anew."""
+
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, TypeVar
+
+from delaytron.errors import DelaytronError, JournalError
+from delaytron.journal import FactStore
+from delaytron.journal.clock import Moment
+from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED
+from delaytron.model import facts
+from delaytron.model.core import Core
+from delaytron.model.encoding import FeatureEncoder
+from delaytron.model.making import Recipe, encoder_of, make_core
+from delaytron.model.memory import MemoryStore
+from delaytron.model.snapshots import compress, decompress, pack_core, unpack_core
+
+T = TypeVar("T")
+
+FACTS_A_SNAPSHOT = 20_000
+
+
+class Keeper:
+    """Runs operations on the core of a model, one at a time, each within a batch of the store."""
+
+    def __init__(self, store: FactStore | MemoryStore, recipe: Recipe, core: Core | None = None) -> None:
+        self.store = store
+        self.recipe = recipe
+        self.encoder: FeatureEncoder = encoder_of(recipe)
+        self.core = make_core(recipe) if core is None else core
+        self._generation = store.generation
+        self._since_snapshot = 0
+        self._lock = RLock()
+
+    def run(self, operation: Callable[[Moment], T], *, decides: int = 0) -> T:
+        """Run an operation that changes nothing if it raises one of our errors; return when it is on disk.
+
+        Before it, what other processes answered is taken in, and what has waited too long expires: for an operation
+        that `decides`, as in the round that begins.
+        """
+        refused: DelaytronError | None = None
+        with self.store.batch(), self._lock:
+            now = self._catch_up(decides)
+            try:
+                result = operation(now)
+            except JournalError:
+                raise
+            except DelaytronError as problem:
+                refused = problem
+            self._keep_snapshot()
+        if refused is not None:
+            raise refused
+        return result
+
+    def read(self, look: Callable[[Core], T]) -> T:
+        """Look at the core while nobody changes it."""
+        if self._generation != self.store.generation:
+            self.run(lambda _: None)
+        with self._lock:
+            return look(self.core)
+
+    def _catch_up(self, decides: int) -> Moment:
+        if self._generation != self.store.generation:
+            self.reload()
+        now = self.store.now()
+        for arrival in self.store.inbox():
+            self.core.answer(arrival.id, arrival.value, arrival.now)
+            self.note(facts.ANSWERED, arrival.id, facts.encode(arrival.value), arrival.now)
+        self.expire_due(now, decides)
+        return now
+
+    def expire_due(self, now: Moment, decides: int) -> None:
+        """Wait no longer for what has waited too long."""
+        for due in self.core.due(now, self.core.rounds + decides):
+            self.core.expire(due)
+            self.store.settle(due, EXPIRED)
+            self.note(facts.EXPIRED, due, b"", now)
+
+    def note(self, kind: int, id: str | None, body: bytes, now: Moment) -> None:
+        """Write a fact about what was just done."""
+        self.store.append(kind, id, body, now)
+        self._since_snapshot += 1
+
+    def answer(self, id: str, value: float, now: Moment) -> None:
+        """Take an answer that is wanted."""
+        self.core.answer(id, value, now)
+        self.store.settle(id, ANSWERED, value)
+        self.note(facts.ANSWERED, id, facts.encode(value), now)
+
+    def cancel(self, id: str, now: Moment) -> None:
+        """Want no answer to an open decision."""
+        self.core.cancel(id)
+        self.store.settle(id, CANCELLED)
+        self.note(facts.CANCELLED, id, b"", now)
+
+    def add_class(self, name: Any, now: Moment) -> None:
+        """Add a class, or let a retired one come back."""
+        checked = self.core.classes.check_new(name)
+        self.core.add_class(checked)
+        self.note(facts.CLASS_ADDED, None, facts.encode(checked), now)
+        self.store.set_classes(self.core.classes.names)
+
+    def retire_class(self, name: Any, now: Moment) -> None:
+        """Let a class not be chosen any more."""
+        checked = self.core.classes.check_retirable(name)
+        self.core.retire_class(checked)
+        self.note(facts.CLASS_RETIRED, None, facts.encode(checked), now)
+
+    def reload(self) -> None:
+        """Make the core from the newest snapshot and the facts after it."""
+        if isinstance(self.store, MemoryStore):
+            return
+        snapshot = self.store.snapshot()
+        after = 0
+        core = make_core(self.recipe)
+        if snapshot is not None:
+            source = f"the snapshot at fact {snapshot.seq}"
+            core, _, more = unpack_core(decompress(snapshot.body, source), source)
+            self.encoder.take_names(more["names"])
+            after = snapshot.seq
+        self._since_snapshot = 0
+        for fact in self.store.facts(after):
+            core.apply(fact)
+            self._since_snapshot += 1
+        self.core = core
+        self._generation = self.store.generation
+
+    def _keep_snapshot(self) -> None:
+        if self._since_snapshot >= FACTS_A_SNAPSHOT:
+            self.put_snapshot()
+
+    def put_snapshot(self) -> None:
+        """Keep the state in the journal, so that it opens fast."""
+        if isinstance(self.store, FactStore):
+            self.store.put_snapshot(self.store.last_seq, compress(self.pack()))
+            self._since_snapshot = 0
+
+    def pack(self, **more: Any) -> bytes:
+        """Return all that the model knows."""
+        return pack_core(self.core, self.recipe, {"names": self.encoder.names(), **more})
+
+    def pack_with_ids(self) -> bytes:
+        """Return all that the model knows, every id included: it needs no journal any more."""
+        ids = {issued: list(status) for issued, status in self.store.all_ids()}
+        return self.pack(ids=ids, clock=self.store.clock_state())
+
+    def close(self) -> None:
+        """Keep a snapshot if there is something new, and close the journal."""
+        if isinstance(self.store, FactStore) and self._since_snapshot:
+            with self.store.batch():
+                self._catch_up(0)
+                self.put_snapshot()
+        self.store.close()

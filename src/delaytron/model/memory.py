@@ -1,0 +1,64 @@
+"""What stands in for a journal where there is none: ids in memory, nothing on disk."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
+
+from delaytron.errors import InvalidInput
+from delaytron.journal.clock import Clock, Moment
+from delaytron.journal.records import OPEN, Arrival, Status
+
+
+class MemoryStore:
+    """Knows every id that was issued, and what became of it."""
+
+    generation = 0
+
+    def __init__(self, ids: dict[str, Status] | None = None, clock: Any = None) -> None:
+        self.ids = ids or {}
+        self.clock = Clock(clock)
+        self.now = self.clock.now
+        self._lock = RLock()
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Let one thread in at a time."""
+        with self._lock:
+            yield
+
+    def append(self, kind: int, id: str | None, body: bytes, now: Moment) -> int:  # noqa: ARG002
+        """Facts are not kept."""
+        return 0
+
+    def open_id(self, id: str, label: int | None = None) -> None:
+        """Register a new id."""
+        if id in self.ids:
+            raise InvalidInput(f"id {id!r} was issued before; ids are never reused: give another one, or none")
+        self.ids[id] = Status(OPEN, None, label, False)
+
+    def status(self, id: str) -> Status | None:
+        """Return what is known of an id; None if it was never issued."""
+        return self.ids.get(id)
+
+    def settle(self, id: str, status: int, value: float | None = None) -> None:
+        """Note what became of a decision."""
+        self.ids[id] = self.ids[id]._replace(status=status, value=value)
+
+    def set_classes(self, classes: Sequence[Any]) -> None:
+        """No other process wants to know them."""
+
+    def all_ids(self) -> Iterator[tuple[str, Status]]:
+        """Iterate over all ids ever issued."""
+        return iter(self.ids.items())
+
+    def clock_state(self) -> dict[str, Any]:
+        """Return what the next clock needs to go on."""
+        return self.clock.state()
+
+    def inbox(self) -> list[Arrival]:
+        """No other process can reach it."""
+        return []
+
+    def close(self) -> None:
+        """There is nothing to close."""

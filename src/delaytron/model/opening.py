@@ -1,0 +1,79 @@
+"""How a model begins: in memory, in a new journal, from one that there is, or from a file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from delaytron.errors import InvalidInput
+from delaytron.journal import FactStore
+from delaytron.journal.records import Status
+from delaytron.model import facts
+from delaytron.model.core import Core
+from delaytron.model.keeper import Keeper
+from delaytron.model.making import Recipe, check_same, make_core
+from delaytron.model.memory import MemoryStore
+from delaytron.model.snapshots import unpack_core
+
+
+def open_keeper(recipe: Recipe, journal: str | Path | None, durability: str) -> Keeper:
+    """Return what keeps a model as asked for: a new one, or the one of the journal."""
+    if journal is None:
+        return Keeper(MemoryStore(), recipe)
+    store = FactStore(journal, config=None if _is_there(journal) else _config(recipe), durability=durability)
+    return _continue(store, recipe, journal)
+
+
+def reopen_keeper(journal: str | Path, durability: str) -> Keeper:
+    """Return what keeps the model of a journal."""
+    return _continue(FactStore(journal, durability=durability), None, journal)
+
+
+def _is_there(journal: str | Path) -> bool:
+    path = Path(journal)
+    return path.exists() and path.stat().st_size > 0
+
+
+def _config(recipe: Recipe) -> bytes:
+    """Return what other processes must know to answer, and the recipe itself."""
+    learner = make_core(recipe).learner
+    known = {
+        "classes": recipe.asked["classes"],
+        "on_expiry": recipe.asked["on_expiry"],
+        "feedback_type": learner.feedback_type,
+        "rewards": learner.takes_rewards,
+    }
+    return json.dumps({**known, "recipe": recipe._asdict()}).encode()
+
+
+def _continue(store: FactStore, asked: Recipe | None, journal: Any) -> Keeper:
+    try:
+        stored = Recipe(**json.loads(store.config)["recipe"])
+        if asked is not None:
+            check_same(stored, asked, journal)
+        keeper = Keeper(store, stored)
+        with store.batch():
+            if store.last_seq == 0:
+                store.append(facts.CREATED, None, store.config, store.now())
+            keeper.reload()
+    except BaseException:
+        store.close()
+        raise
+    return keeper
+
+
+def load_keeper(content: bytes, source: str) -> Keeper:
+    """Return what keeps a model that was saved to a file."""
+    core, recipe, more = unpack_core(content, source)
+    try:
+        ids = {issued: Status(*status) for issued, status in more["ids"].items()}
+        keeper = Keeper(MemoryStore(ids, more["clock"]), recipe, core)
+        keeper.encoder.take_names(more["names"])
+    except (KeyError, TypeError, ValueError) as problem:
+        raise InvalidInput(f"{source} is not a model that this version can read: {problem}") from None
+    _check_ids(core, ids, source)
+    return keeper
+
+
+def _check_ids(core: Core, ids: dict[str, Status], source: str) -> None:
+    if not (core.open.keys() | core.lapsed.keys()) <= ids.keys():
+        raise InvalidInput(f"{source} is damaged: it has open decisions without an id")
