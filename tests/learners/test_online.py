@@ -138,7 +138,7 @@ def test_an_interrupted_update_keeps_the_answer(monkeypatch):
     learner.feedback(decision.id, correct=False)
     before = everything(learner)
     with monkeypatch.context() as patch:
-        patch.setitem(learner.rule.__dict__, "play_round", Interrupted())
+        patch.setattr(learner, "_run_round", interrupted)
         with pytest.raises(KeyboardInterrupt):
             learner.flush()
     assert everything(learner) == before
@@ -146,11 +146,9 @@ def test_an_interrupted_update_keeps_the_answer(monkeypatch):
     assert learner.weights[decision.greedy].tolist() == [-1.0, 0.0]
 
 
-class Interrupted:
-    """A kernel during whose compilation the user loses patience."""
-
-    def compiled(self, *_):
-        raise KeyboardInterrupt
+def interrupted(*_):
+    """Stand in for compiled code before which the user loses patience."""
+    raise KeyboardInterrupt
 
 
 def test_the_same_answer_twice_is_a_no_op_that_says_so():

@@ -118,6 +118,11 @@ class FactStore:
         self._group.current(change=True)
         self._execute("INSERT INTO ids VALUES (?, ?, NULL, ?, 0)", (id, OPEN, label))
 
+    def open_ids(self, ids: Sequence[str], labels: Sequence[int]) -> None:
+        """Register several new ids. Within a batch."""
+        for issued, label in zip(ids, labels, strict=True):
+            self.open_id(issued, label)
+
     def status(self, id: str) -> Status | None:
         """Return what is known of an id; None if it was never issued."""
         rows = self._rows(queries.STATUS, (id,))

@@ -13,7 +13,7 @@ from delaytron.compiler.kernel import kernel, slot
 from delaytron.kernels.averages import add_change, remember
 from delaytron.kernels.explore import rival_of
 from delaytron.kernels.linear import prefetch_row, row_of, score
-from delaytron.records import Array, Ints, Log, Play, Row, Scenarios, Span, Stream
+from delaytron.records import Array, Columns, Ints, Log, Play, Row, Scenarios, Span, Stream
 
 pick: Any = slot()  # (state, params, x, allowed, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, observation): what one answer does to the state
@@ -230,6 +230,28 @@ def play_round(
     if u != NOTHING:
         return choose(state, params, x, allowed, u, scratch, extra)
     return NOTHING, NOTHING, 0.0
+
+
+@kernel
+def play_rounds(
+    state: Any,
+    params: Any,
+    before: tuple[int, int],
+    stream: Stream,
+    allowed: Any,
+    draws: Array,
+    scratch: tuple[Array, Array, Array],
+    columns: Columns,
+) -> None:
+    """Play a round for each row, while no answer comes; `before` counts the rounds so far, and those that wait."""
+    scores, p, marks = scratch
+    for i in range(draws.size):
+        tick(state, params, before[0] + i + 1, before[1] + i + 1)
+        x = row_of(stream.indptr, stream.indices, stream.values, i)
+        columns.greedy[i], columns.label[i], columns.prob[i] = pick(
+            state, params, x, allowed, draws[i], (scores, p), columns.extra[i]
+        )
+    marks[PLAYED] = before[0] + draws.size
 
 
 @kernel

@@ -143,7 +143,7 @@ def _state_tensors(learner: "Stateful") -> Tensors:
 
 def _ledger_tensors(learner: "Stateful") -> Tensors:
     ledger = learner.ledger
-    plays = list(ledger.plays.values())
+    plays = [ledger.play(number) for number in ledger.plays]
     lengths = np.array([play.x.values.size for play in plays], np.int64)
     tensors: Tensors = {
         "answers": np.array(ledger.answers, np.float64 if learner.takes_rewards else np.int32),

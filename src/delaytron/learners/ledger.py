@@ -2,15 +2,33 @@
 
 from array import array
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from delaytron.compiler.kernel import interpreted
 from delaytron.errors import ConflictingFeedback, DelaytronError, UnknownDecision
+from delaytron.kernels.linear import row_of
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
-from delaytron.records import Play
+from delaytron.records import Columns, Play, Stream
 
+_row_of = interpreted(row_of)
 OPEN, LAPSED, CANCELLED = -1, -2, -3  # no answer yet; no answer in time; no answer wanted
+
+
+class Block(NamedTuple):
+    """Rounds that were played together, from the round `first` on; each of them is made a `Play` when it is needed."""
+
+    first: int
+    stream: Stream
+    columns: Columns
+
+    def play(self, number: int) -> Play:
+        """Return one of the rounds."""
+        i = number - self.first
+        row = _row_of(self.stream.indptr, self.stream.indices, self.stream.values, i)
+        greedy, label, prob, extra = self.columns
+        return Play(number, row, int(greedy[i]), int(label[i]), float(prob[i]), extra[i])
 
 
 class Ledger:
@@ -20,7 +38,7 @@ class Ledger:
     """
 
     def __init__(self, words: tuple[str, ...] = (), rewards: bool = False) -> None:
-        self.plays: dict[int, Play] = {}
+        self.plays: dict[int, Play | Block] = {}
         self.answers: array[Any] = array("d" if rewards else "i")
         self.arrived: dict[int, int] = {}  # what waits to be applied: decision -> kind of event
         self.ended: dict[int, int] = {}  # whose wait the caller ended, and how: that is not taken back
@@ -41,6 +59,18 @@ class Ledger:
         """File the decision of the next round."""
         self.plays[play.round] = play
         self.answers.append(OPEN)
+
+    def open_block(self, block: Block) -> None:
+        """File the decisions of the next rounds; those that were filed before stay."""
+        stop = block.first + block.columns.label.size
+        numbers = range(self.rounds + 1, stop)
+        self.plays.update(dict.fromkeys(numbers, block))
+        self.answers.extend([OPEN] * len(numbers))
+
+    def play(self, number: int) -> Play:
+        """Return a decision that is kept."""
+        kept = self.plays[number]
+        return kept.play(number) if isinstance(kept, Block) else kept
 
     def answer(self, id: Any, answer: float) -> str | DelaytronError:
         """Let an answer wait to be applied; the same one again is nothing new, for another one return the error."""

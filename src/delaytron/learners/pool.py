@@ -156,7 +156,7 @@ def check_pool(state: Any, ledger: Ledger) -> None:
     same = all(len(field) == capacity for name, field in state._asdict().items() if name != "pool")
     if not (same and 0 <= head < capacity and 0 <= n_free <= made <= capacity):
         raise InvalidInput("state.pool makes no sense")
-    noted = np.array([play.extra[:OWN] for play in ledger.plays.values()]).reshape(-1, OWN)
+    noted = np.array([ledger.play(n).extra[:OWN] for n in ledger.plays]).reshape(-1, OWN)
     waits = [ledger.answers[n - 1] == OPEN or ledger.arrived.get(n) == ANSWERED for n in ledger.plays]
     owner, busy = noted[:, INSTANCE], np.array(waits, bool)
     taken = np.concatenate([np.roll(state.free, -head)[:n_free], owner[busy]])

@@ -141,6 +141,11 @@ class Rule:
         return self._bind("play_round", loop.play_round)
 
     @cached_property
+    def play_rounds(self) -> Any:
+        """Rounds one after another in which no answer comes."""
+        return self._bind("play_rounds", loop.play_rounds)
+
+    @cached_property
     def deliver(self) -> Any:
         """The update by one event."""
         return self._bind("deliver", loop.deliver)

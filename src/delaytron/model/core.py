@@ -1,6 +1,9 @@
 """What a model knows, as a fold over facts: the same facts in the same order make the same state, to the bit."""
 
-from typing import NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from delaytron.errors import JournalError
 from delaytron.journal.clock import Moment
@@ -8,6 +11,7 @@ from delaytron.journal.records import Fact
 from delaytron.kernels import loop
 from delaytron.learners.base import Learner
 from delaytron.learners.ledger import CANCELLED, LAPSED
+from delaytron.learners.many import as_columns, play_many
 from delaytron.model import facts
 from delaytron.model.classes import Classes, Name
 from delaytron.model.tally import Tally
@@ -50,6 +54,18 @@ class Core:
         self.open[id] = Waiting(play.round, play.label, now)
         self.tally.played[play.label] += 1
         return play
+
+    def decide_many(
+        self, ids: list[str], rows: Any, labels: Ints, now: Moment
+    ) -> tuple[list[int], list[int], list[float]]:
+        """Play a round for each row; return the greedy labels, those played, and their probabilities."""
+        first = self.rounds + 1
+        greedy, label, prob, _ = as_columns(play_many(self.learner, rows, labels))
+        played = label.tolist()
+        self.open.update(zip(ids, map(Waiting, range(first, first + len(ids)), played, repeat(now)), strict=True))
+        for k, count in enumerate(np.bincount(label, minlength=len(self.tally.played)).tolist()):
+            self.tally.played[k] += count
+        return greedy.tolist(), played, prob.tolist()
 
     def answer(self, id: str, value: float, now: Moment) -> None:
         """Take the answer to a decision that is open, or lapsed."""
