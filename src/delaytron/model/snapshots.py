@@ -11,7 +11,9 @@ from delaytron.errors import InvalidInput
 from delaytron.files.tensors import Tensors, pack_tensors, unpack_tensors
 from delaytron.journal.clock import Moment
 from delaytron.learners.base import Learner
-from delaytron.learners.files import UNREADABLE, parts_of, rebuild
+from delaytron.learners.files import UNREADABLE, Header, make, parts_of, rebuild
+from delaytron.learners.rule import stack
+from delaytron.model.changed_rows import LARGE, fill_in, keep_changed
 from delaytron.model.classes import Classes
 from delaytron.model.core import Core, Waiting
 from delaytron.model.making import Recipe, make_core
@@ -24,10 +26,23 @@ WORDS = "model"  # the tensor that has what is told in words, as JSON
 def pack_core(core: Core, recipe: Recipe, more: dict[str, Any]) -> bytes:
     """Return all that a model knows; `more` is kept with it, as JSON."""
     header, tensors = parts_of(core.learner)
+    tensors = keep_changed(tensors, _initial(header))
     words = {"recipe": recipe._asdict(), "learner": header, **_words(core), "more": more}
     text = np.frombuffer(json.dumps(words).encode(), np.uint8)
     head, content = pack_tensors({**tensors, WORDS: text}, {"format": FORMAT})
     return head + bytes(content)
+
+
+def _initial(header: Header) -> Tensors:
+    """Return the large tables that a learner begins with."""
+    learner = make(header, with_state=False)
+    size = learner.size(header["sparse"])
+    if size.n_features < LARGE:
+        return {}
+    state = learner.rule.init(stack(learner.params), size)
+    return {
+        f"state.{name}": field[0] for name, field in state._asdict().items() if field.shape[1:2] == (size.n_features,)
+    }
 
 
 def _words(core: Core) -> dict[str, Any]:
@@ -54,7 +69,7 @@ def unpack_core(content: bytes, source: str) -> tuple[Core, Recipe, dict[str, An
 
 def _rebuilt(words: dict[str, Any], tensors: Tensors) -> Core:
     core = make_core(Recipe(**words["recipe"]))
-    learner = rebuild(words["learner"], tensors)
+    learner = rebuild(words["learner"], fill_in(tensors, _initial(words["learner"])))
     if not isinstance(learner, Learner) or learner.n_classes != len(words["names"]):
         raise InvalidInput(f"it has {len(words['names'])} names for {learner.n_classes} classes")
     core.learner = learner
