@@ -11,7 +11,6 @@ from delaytron.model import facts
 from delaytron.model.classes import Name
 from delaytron.model.fixed import VectorEncoder
 from delaytron.model.keeper import Keeper
-from delaytron.model.memory import MemoryStore
 from delaytron.records import Decision, Ints, Row
 
 
@@ -27,7 +26,8 @@ def decide_one(keeper: Keeper, now: Moment, row: Row, id: str, labels: Ints, res
     core = keeper.core
     play = core.decide(id, row, labels, now)
     keeper.store.open_id(id, play.label)
-    keeper.note(facts.DECIDED, id, facts.encode_decided(play, labels if restricted else None), now)
+    if keeper.keeps_facts:
+        keeper.note(facts.DECIDED, id, facts.encode_decided(play, labels if restricted else None), now)
     names = core.classes.names
     return Decision(id, play.round, names[play.label], names[play.greedy], play.prob)
 
@@ -80,7 +80,7 @@ def _decide_together(keeper: Keeper, now: Moment, rows: Any, ids: list[str], all
     first = core.rounds + 1
     greedy, label, prob = core.decide_many(ids, rows, labels, now)
     keeper.store.open_ids(ids, label)
-    if not isinstance(keeper.store, MemoryStore):
+    if keeper.keeps_facts:
         _note_all(keeper, now, ids, first, labels if allowed is not None else None)
     names = core.classes.names
     numbers = range(first, first + len(ids))

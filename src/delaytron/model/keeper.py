@@ -25,6 +25,7 @@ class Keeper:
 
     def __init__(self, store: FactStore | MemoryStore, recipe: Recipe, core: Core | None = None) -> None:
         self.store = store
+        self.keeps_facts = isinstance(store, FactStore)
         self.recipe = recipe
         self.encoder: FeatureEncoder = encoder_of(recipe)
         self.core = make_core(recipe) if core is None else core
