@@ -48,6 +48,14 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def reconnect(path: Path) -> sqlite3.Connection:
+    """Open a file that was open before: it is not the caller's mistake if that fails."""
+    try:
+        return connect(path)
+    except InvalidInput as problem:
+        raise JournalError(str(problem)) from problem
+
+
 def _prepare(connection: sqlite3.Connection) -> None:
     for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
@@ -88,7 +96,7 @@ class Database:
         """Begin a transaction in which no other process can write."""
         self._leave_gap()
         if self._connection is None:
-            self._connection = connect(self._path)
+            self._connection = reconnect(self._path)
         self._failed = False
         self._marked = False
         connection = self._connection
