@@ -8,6 +8,7 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from delaytron.errors import InvalidInput, JournalError
+from delaytron.journal.forks import Connection
 
 PATIENCE = 30.0  # seconds that others may take with their writing
 RETRY = 0.0003  # seconds between two tries
@@ -36,7 +37,12 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     connection: sqlite3.Connection | None = None
     try:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?mode={mode}", uri=True, timeout=0, isolation_level=None, check_same_thread=False
+            f"{path.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
         )
         _prepare(connection)
     except BaseException as problem:

@@ -116,7 +116,7 @@ class Journal:
         """End the transaction of an answer that was not accepted."""
         with suppress(sqlite3.Error):
             if self._connection is not None and self._connection.in_transaction:
-                self._connection.rollback()
+                self._connection.execute("ROLLBACK")
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -129,7 +129,8 @@ def _create_or_migrate(path: Path, connection: sqlite3.Connection, config: bytes
         else:
             _migrate(connection, read_format(path, connection))
     except BaseException:
-        connection.rollback()
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 
