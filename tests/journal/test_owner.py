@@ -35,10 +35,10 @@ sys.stdin.read()
 """
 
 
-def start_owner(path):
+def start_owner(path, script=OWNER):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )
     assert owner.stdout.readline() == b"open\n"
     return owner
@@ -93,6 +93,15 @@ def test_a_forked_child_must_open_it_again_and_holds_no_lock(tmp_path):
     open_store(path).close()  # while the child lives
     ours.send("end")
     child.join()
+
+
+@posix
+def test_a_child_of_a_dead_owner_does_not_keep_the_file(tmp_path):
+    owner = start_owner(tmp_path / "a.db", OWNER.replace("print(", "import os; os.fork() or print("))
+    owner.kill()
+    owner.wait()
+    open_store(tmp_path / "a.db").close()
+    owner.communicate()  # ends the child
 
 
 FORKS = """
