@@ -8,6 +8,7 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from delaytron.errors import InvalidInput, JournalError
+from delaytron.journal.forks import Connection
 
 PATIENCE = 30.0  # seconds that others may take with their writing
 RETRY = 0.0003  # seconds between two tries
@@ -36,7 +37,12 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     connection: sqlite3.Connection | None = None
     try:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?mode={mode}", uri=True, timeout=0, isolation_level=None, check_same_thread=False
+            f"{path.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
         )
         _prepare(connection)
     except BaseException as problem:
@@ -46,6 +52,14 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
             raise opening_error(path, problem) from problem
         raise
     return connection
+
+
+def reconnect(path: Path) -> sqlite3.Connection:
+    """Open a file that was open before: it is not the caller's mistake if that fails."""
+    try:
+        return connect(path)
+    except InvalidInput as problem:
+        raise JournalError(str(problem)) from problem
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -88,7 +102,7 @@ class Database:
         """Begin a transaction in which no other process can write."""
         self._leave_gap()
         if self._connection is None:
-            self._connection = connect(self._path)
+            self._connection = reconnect(self._path)
         self._failed = False
         self._marked = False
         connection = self._connection

@@ -11,7 +11,7 @@ from typing import Any, Self
 from delaytron.errors import JournalError
 from delaytron.journal.answers import Answering, read_answering, read_value, reply
 from delaytron.journal.clock import Clock
-from delaytron.journal.database import patiently
+from delaytron.journal.database import patiently, reconnect
 from delaytron.journal.ids import check_id
 from delaytron.journal.queries import STATUS, as_status
 from delaytron.journal.records import ANSWERED, EXPIRED, OPEN, Status
@@ -109,14 +109,14 @@ class Journal:
         if self._closed:
             raise JournalError(f"{self._path.name} is closed; open it again")
         if self._connection is None:
-            self._connection = open_existing(self._path)
+            self._connection = reconnect(self._path)
         return self._connection
 
     def _roll_back(self) -> None:
         """End the transaction of an answer that was not accepted."""
         with suppress(sqlite3.Error):
             if self._connection is not None and self._connection.in_transaction:
-                self._connection.rollback()
+                self._connection.execute("ROLLBACK")
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from delaytron.errors import JournalError
-from delaytron.journal.database import connect, patiently
+from delaytron.journal.database import patiently, reconnect
 
 
 class Reader:
@@ -22,7 +22,7 @@ class Reader:
         """Return what a query finds."""
         with self._lock:
             if self._connection is None:
-                self._connection = connect(self._path)
+                self._connection = reconnect(self._path)
             connection = self._connection
             try:
                 return patiently(lambda: connection.execute(sql, values).fetchall())

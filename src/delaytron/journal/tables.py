@@ -1,5 +1,6 @@
 """The tables of a journal, and how a file with them is made, recognised and brought up to date."""
 
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,11 @@ def find_file(path: str | Path) -> Path:
         raise InvalidInput(f"cannot open {path}: there is no folder {folder}; make it first")
     if there and not is_file:
         raise InvalidInput(f"cannot open {path}: it is a folder or a device; give the path of a file")
+    for place in (folder, target) if there else (folder,):  # SQLite would open what it may only read
+        if not os.access(place, os.W_OK):
+            raise InvalidInput(
+                f"cannot open {path}: there is no right to write {place}; ask for it, or use another path"
+            )
     return target
 
 
@@ -129,7 +135,8 @@ def _create_or_migrate(path: Path, connection: sqlite3.Connection, config: bytes
         else:
             _migrate(connection, read_format(path, connection))
     except BaseException:
-        connection.rollback()
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 
