@@ -91,8 +91,18 @@ BAD_FEEDBACK = [
     ((True, True), {}, dt.UnknownDecision, "decision True was never issued"),
     ((3, "yes"), {}, dt.InvalidInput, "correct must be True or False, got 'yes'"),
     ((3, 2), {}, dt.InvalidInput, "correct must be True or False, got 2"),
-    ((3,), {}, dt.InvalidInput, r"Delaytron takes feedback\(id, correct=...\), nothing else"),
-    ((3,), {"label": 1}, dt.InvalidInput, r"Delaytron takes feedback\(id, correct=...\), nothing else"),
+    (
+        (3,),
+        {},
+        dt.InvalidInput,
+        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\), nothing else",
+    ),
+    (
+        (3,),
+        {"label": 1},
+        dt.InvalidInput,
+        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\), nothing else",
+    ),
     ((3, True), {"label": 1}, dt.InvalidInput, "nothing else"),
 ]
 

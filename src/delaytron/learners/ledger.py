@@ -113,9 +113,10 @@ class Ledger:
             self._end(number, kind, LAPSED)
 
     def end(self, number: int, kind: int, answer: int) -> None:
-        """End the wait for good, as LAPSED or CANCELLED; what it means is applied when the next round begins."""
-        self.ended[number] = answer
-        self._end(number, kind, answer)
+        """End a wait for good, as LAPSED or CANCELLED; what it means is applied when the next round begins."""
+        if self.waits(number):
+            self.ended[number] = answer
+            self._end(number, kind, answer)
 
     def _end(self, number: int, kind: int, answer: int) -> None:
         self.arrived[number] = kind
@@ -131,15 +132,23 @@ class Ledger:
 
     def repair(self) -> None:
         """Take back what was not finished: answers half noted, and expiry in a round that was not played."""
+        self.ended = {number: answer for number, answer in self.ended.items() if number in self.arrived}
         for number, kind in list(self.arrived.items()):
-            if number in self.ended and kind in (EXPIRED, DROPPED):
-                self.answers[number - 1] = self.ended[number]
+            if number in self.ended:
+                self._repair_ended(number, kind)
                 continue
             if kind in (EXPIRED, DROPPED):
                 self.answers[number - 1] = OPEN
             if self.answers[number - 1] < 0:
                 del self.arrived[number]
         self.settled = int(np.count_nonzero(np.array(self.answers) != OPEN))
+
+    def _repair_ended(self, number: int, kind: int) -> None:
+        """Let the wait be ended as the caller wanted it, unless an answer was noted after all."""
+        if kind in (EXPIRED, DROPPED):
+            self.answers[number - 1] = self.ended[number]
+        elif self.answers[number - 1] < 0:
+            self.arrived[number] = EXPIRED  # else no answer would have been taken
 
     def _number(self, id: Any) -> int | None:
         try:

@@ -84,7 +84,10 @@ def read_allowed(learner: Any, allowed: Any) -> Ints:
     """Return the labels among which to choose, in ascending order, or raise."""
     if not learner.rule.restricts:
         raise InvalidInput(f"{learner.name} plays sets of labels: it takes no allowed=...")
-    given = np.asarray(allowed)
+    try:
+        given = np.asarray(allowed)
+    except ValueError:
+        given = np.empty(0)  # rows of different lengths
     inside = given.dtype.kind in "iu" and bool(((given >= 0) & (given < learner.n_classes)).all())
     if given.ndim != 1 or not given.size or not inside:
         raise InvalidInput(f"allowed must be a list of labels in 0..{learner.n_classes - 1}, got {allowed!r}")

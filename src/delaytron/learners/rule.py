@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.compiler.kernel import fill, kernel, taker
-from delaytron.kernels import loop
+from delaytron.kernels import looking, loop
 from delaytron.kernels.explore import explore_greedily, follow_greedily, note_nothing, pick_one
 from delaytron.kernels.linear import zero_weights
 from delaytron.records import Array, Play, Size
@@ -64,6 +64,12 @@ def true_label(right: bool, y: int) -> int:  # noqa: ARG001
 def step_late(state: Any, params: Any, past: Play, reward: float) -> None:  # noqa: ARG001
     """Correct a "wrong" by applying the "right" as it comes: exact where "wrong" changes nothing, else the nearest."""
     step(state, params, past, observation(True, past.label))
+
+
+@kernel
+def step_late_by(state: Any, params: Any, past: Play, reward: float) -> None:
+    """Do the same with a reward, which is 1 for a "right"."""
+    step(state, params, past, reward)
 
 
 @kernel
@@ -168,7 +174,7 @@ class Rule:
 
     @cached_property
     def _peek(self) -> Any:
-        return self._bind("peek", loop.peek)
+        return self._bind("peek", looking.peek)
 
     @cached_property
     def choose(self) -> Any:
