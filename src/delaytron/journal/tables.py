@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from delaytron.errors import InvalidInput, JournalError
@@ -38,6 +39,15 @@ def find_file(path: str | Path) -> Path:
     if there and not is_file:
         raise InvalidInput(f"cannot open {path}: it is a folder or a device; give the path of a file")
     return target
+
+
+def has_journal(path: str | Path) -> bool:
+    """Whether there is something in a file; a crash as it was made may leave one in which there is nothing."""
+    target = find_file(path)
+    if not target.exists():
+        return False
+    with closing(connect(target)) as connection:
+        return not _is_empty(connection)
 
 
 def open_tables(path: Path, config: bytes | None) -> sqlite3.Connection:

@@ -2,35 +2,47 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from delaytron.errors import InvalidInput
+from delaytron.model.values import shown
 from delaytron.records import Ints
 
 Name: TypeAlias = str | int
 
 LONGEST = 200  # bytes of a name
+MOST = 2**63  # integers stand in 64 bits on disk
 
 
 def check_name(name: Any) -> Name:
     """Return the name of a class, or raise."""
-    plain = name.item() if isinstance(name, np.generic) else name
-    if isinstance(plain, int) and not isinstance(plain, bool):
-        return plain
+    plain = _plain(name)
     if isinstance(plain, str) and 0 < len(plain.encode("utf-8", "replace")) <= LONGEST and plain.isprintable():
         return plain
-    raise InvalidInput(f"a class must be named by a text of up to {LONGEST} bytes or by an integer, got {name!r}")
+    if isinstance(plain, int) and abs(plain) < MOST:
+        return plain
+    raise InvalidInput(
+        f"a class must be named by a printable text of up to {LONGEST} bytes or by an integer, got {shown(name)}"
+    )
+
+
+def _plain(name: Any) -> Name | None:
+    """Return a name as the text or the integer that it is, None if it is neither."""
+    if isinstance(name, str):
+        return str.__str__(name)
+    return None if isinstance(name, bool) or not isinstance(name, Integral) else int(name)
 
 
 def check_names(names: Any) -> list[Name]:
     """Return the names of at least two classes, or raise."""
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
-        raise InvalidInput(f"classes must be a list of names, as in ['small', 'large']; got {names!r}")
+        raise InvalidInput(f"classes must be a list of names, as in ['small', 'large']; got {shown(names)}")
     checked = [check_name(name) for name in names]
     if len(checked) < 2 or len(set(checked)) < len(checked):
-        raise InvalidInput(f"classes must be two at least, and no two of the same name; got {checked}")
+        raise InvalidInput(f"classes must be two at least, and no two of the same name; got {shown(checked)}")
     return checked
 
 
@@ -61,19 +73,20 @@ class Classes:
 
     def label(self, name: Any) -> int:
         """Return the label of a name, or raise."""
-        try:
-            return self._labels[name]
-        except (KeyError, TypeError):
-            close = get_close_matches(str(name), map(str, self.names), n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {self.names[:10]}"
-            raise InvalidInput(f"there is no class {name!r}; {hint}") from None
+        plain = _plain(name)
+        label = None if plain is None else self._labels.get(plain)
+        if label is None:
+            close = get_close_matches(shown(name), map(repr, self.names), n=1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {self.names[:10]}"
+            raise InvalidInput(f"there is no class {shown(name)}; {hint}")
+        return label
 
     def allowed(self, names: Any) -> Ints:
         """Return the labels of these names in ascending order, of all that may be chosen for None; or raise."""
         if names is None:
             return self._active
         if isinstance(names, str | bytes) or not isinstance(names, Iterable):
-            raise InvalidInput(f"allowed must be a list of classes, got {names!r}")
+            raise InvalidInput(f"allowed must be a list of classes, got {shown(names)}")
         labels = sorted({self.label(name) for name in names})
         if not labels:
             raise InvalidInput("allowed must have one class at least, got none; leave it out to allow all")

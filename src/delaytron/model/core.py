@@ -2,7 +2,11 @@
 
 from typing import NamedTuple
 
+import msgspec
+import numpy as np
+
 from delaytron.errors import JournalError
+from delaytron.journal.answers import Answering
 from delaytron.journal.clock import Moment
 from delaytron.journal.records import Fact
 from delaytron.kernels import loop
@@ -10,12 +14,13 @@ from delaytron.learners.base import Learner
 from delaytron.learners.ledger import CANCELLED, LAPSED
 from delaytron.model import facts
 from delaytron.model.classes import Classes, Name
+from delaytron.model.encoding import FeatureEncoder
 from delaytron.model.tally import Tally
 from delaytron.model.waiting import Wait
 from delaytron.records import Ints, Play, Row
 
 
-class Waiting(NamedTuple):
+class Unanswered(NamedTuple):
     """A decision without an answer."""
 
     round: int
@@ -23,20 +28,26 @@ class Waiting(NamedTuple):
     now: Moment
 
 
+DAMAGED = (LookupError, TypeError, ValueError, ArithmeticError, msgspec.MsgspecError)
+
+
 class Core:
-    """A learner with names for its classes and ids for its decisions.
+    """A learner with names for its features and classes, and ids for its decisions.
 
     `open` has the decisions that wait for an answer, in the order of their rounds; `lapsed` those that expired as wrong
     and may be corrected.
     """
 
-    def __init__(self, learner: Learner, classes: Classes, wait: Wait | None, as_wrong: bool) -> None:
+    def __init__(
+        self, learner: Learner, encoder: FeatureEncoder, classes: Classes, wait: Wait | None, as_wrong: bool
+    ) -> None:
         self.learner = learner
+        self.encoder = encoder
         self.classes = classes
         self.wait = wait
         self.as_wrong = as_wrong
-        self.open: dict[str, Waiting] = {}
-        self.lapsed: dict[str, Waiting] = {}
+        self.open: dict[str, Unanswered] = {}
+        self.lapsed: dict[str, Unanswered] = {}
         self.tally = Tally(len(classes.names))
 
     @property
@@ -44,23 +55,30 @@ class Core:
         """How many decisions were made."""
         return self.learner.ledger.rounds
 
+    @property
+    def answering(self) -> Answering:
+        """Which answers are taken; noise flips right and wrong, and cannot flip a reward."""
+        learner = self.learner
+        rewards = learner.takes_rewards and not learner.feedback_model.flips
+        return Answering(learner.feedback_type, rewards, tuple(self.classes.names), self.as_wrong)
+
     def decide(self, id: str, row: Row, labels: Ints, now: Moment) -> Play:
         """Play a round, under an id that is new."""
         play = self.learner._play_row(row, labels)
-        self.open[id] = Waiting(play.round, play.label, now)
+        self.open[id] = Unanswered(play.round, play.label, now)
         self.tally.played[play.label] += 1
         return play
 
     def answer(self, id: str, value: float, now: Moment) -> None:
         """Take the answer to a decision that is open, or lapsed."""
         decided = self.open.get(id) or self.lapsed[id]
-        self.learner._take_answer(decided.round, value)
+        self.learner._take_answer(decided.round, value if self.learner.takes_rewards else int(value))
         self.tally.late += id in self.lapsed
         self.open.pop(id, None)
         self.lapsed.pop(id, None)
         self.tally.answer(decided.label, self._reward(decided, value), now.clock - decided.now.clock)
 
-    def _reward(self, decided: Waiting, value: float) -> float:
+    def _reward(self, decided: Unanswered, value: float) -> float:
         """Return the reward that an answer means."""
         return float(value == decided.label) if self.learner.feedback_type == "label" else value
 
@@ -89,7 +107,7 @@ class Core:
                 ids.append(waiting_id)
         return ids
 
-    def _is_due(self, decided: Waiting, now: Moment, round: int) -> bool:
+    def _is_due(self, decided: Unanswered, now: Moment, round: int) -> bool:
         rounds, clock = self.wait or Wait()
         if rounds is not None:
             return round - decided.round >= rounds
@@ -109,7 +127,15 @@ class Core:
         self.classes.retire(self.classes.check_retirable(name))
 
     def apply(self, fact: Fact) -> None:
-        """Do again what a fact tells."""
+        """Do again what a fact tells; raise `JournalError` if that cannot be."""
+        try:
+            self._apply(fact)
+        except DAMAGED as problem:
+            raise JournalError(
+                f"fact {fact.seq} is damaged: {problem!r}; restore the journal from a backup"
+            ) from problem
+
+    def _apply(self, fact: Fact) -> None:
         if fact.kind == facts.DECIDED:
             self._decide_again(fact)
         elif fact.kind == facts.ANSWERED:
@@ -122,17 +148,36 @@ class Core:
             self.add_class(facts.decode(fact.body))
         elif fact.kind == facts.CLASS_RETIRED:
             self.retire_class(facts.decode(fact.body))
+        elif fact.kind != facts.CREATED:
+            raise JournalError(f"fact {fact.seq} is of the unknown kind {fact.kind}; update delaytron")
 
     def _decide_again(self, fact: Fact) -> None:
         """Play a round again; what comes out must be what came out then."""
         told = facts.decode_decided(fact.body)
-        play = self.decide(_id_of(fact), told.row, told.labels(self.classes.allowed(None)), fact.now)
+        labels = told.labels(self.classes.allowed(None))
+        _check_indices("label", labels, self.learner.n_classes)
+        self._check_row(told.row)
+        play = self.decide(_id_of(fact), told.row, labels, fact.now)
         came = (play.round, play.greedy, play.label, play.prob, play.extra.astype("<f8").tobytes())
         if came != (told.round, told.greedy, told.label, told.prob, told.extra):
             raise JournalError(
                 f"fact {fact.seq} tells of label {told.label} with probability {told.prob!r} in round {told.round}, "
                 f"played again it is {play.label} with {play.prob!r}: use the version of delaytron that wrote it"
             )
+        self.encoder.add_names(told.names)
+
+    def _check_row(self, row: Row) -> None:
+        """Raise if compiled code, which trusts its callers, cannot take a row."""
+        size = self.learner.n_features if row.indices is None else row.indices.size
+        if self.encoder.sparse is (row.indices is None) or row.values.size != size:
+            raise ValueError(f"it has a row of {row.values.size} numbers")
+        if row.indices is not None and row.indices.size:
+            _check_indices("feature", row.indices, self.learner.n_features)
+
+
+def _check_indices(what: str, indices: Ints, count: int) -> None:
+    if not (indices.size and indices[-1] < count and np.all(indices[1:] > indices[:-1])):
+        raise ValueError(f"a {what} is not in ascending order within 0..{count - 1}")
 
 
 def _id_of(fact: Fact) -> str:

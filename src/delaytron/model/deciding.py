@@ -1,57 +1,69 @@
-"""Many decisions at once: as if one after another, in one batch."""
+"""Decisions: one, or many at once, as if one after another in one batch."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from delaytron.errors import InvalidInput
 from delaytron.journal.clock import Moment
 from delaytron.journal.ids import check_id, new_id
-from delaytron.model import facts
 from delaytron.model.classes import Name
 from delaytron.model.keeper import Keeper
+from delaytron.model.values import shown
 from delaytron.records import Decision, Ints, Row
+
+
+def decide(keeper: Keeper, x: Any, id: Any, allowed: Any) -> Decision[str, Name]:
+    """Choose a class."""
+
+    def chosen(now: Moment) -> Decision[str, Name]:
+        row = keeper.encoder.encode(x)
+        labels = keeper.core.classes.allowed(allowed)
+        name = new_id() if id is None else _check_unused(keeper, id)
+        return _decide_one(keeper, now, row, name, labels, allowed is not None)
+
+    return keeper.run(chosen)
 
 
 def decide_many(keeper: Keeper, xs: Any, ids: Any, allowed: Any) -> list[Decision[str, Name]]:
     """Choose a class for each of many."""
-    rows = [keeper.encoder.encode(x) for x in xs]
-    names = [new_id() for _ in rows] if ids is None else check_ids(ids, len(rows))
-    return keeper.run(lambda now: _decide_all(keeper, now, rows, names, allowed), decides=1)
+    listed = _listed("xs", xs)
+
+    def chosen(now: Moment) -> list[Decision[str, Name]]:
+        rows = [keeper.encoder.encode(x) for x in listed]
+        labels = keeper.core.classes.allowed(allowed)
+        names = [new_id() for _ in rows] if ids is None else _check_ids(keeper, ids, len(rows))
+        restricted = allowed is not None
+        return [_decide_one(keeper, now, row, name, labels, restricted) for row, name in zip(rows, names, strict=True)]
+
+    return keeper.run(chosen)
 
 
-def check_ids(ids: Iterable[str], count: int) -> list[str]:
-    """Return as many different ids, or raise."""
-    checked = [check_id(given) for given in ids]
-    if len(checked) != count or len(set(checked)) < count:
-        raise InvalidInput(f"ids must be {count} different ones, one for each x; got {len(checked)}, some twice or not")
-    return checked
-
-
-def decide_one(keeper: Keeper, now: Moment, row: Row, id: str, labels: Ints, restricted: bool) -> Decision[str, Name]:
-    """Play a round and write the fact of it; the id is new."""
-    core = keeper.core
-    play = core.decide(id, row, labels, now)
-    keeper.store.open_id(id, play.label)
-    keeper.note(facts.DECIDED, id, facts.encode_decided(play, labels if restricted else None), now)
-    names = core.classes.names
+def _decide_one(keeper: Keeper, now: Moment, row: Row, id: str, labels: Ints, restricted: bool) -> Decision[str, Name]:
+    play = keeper.decide(id, row, labels, now, restricted=restricted)
+    names = keeper.core.classes.names
     return Decision(id, play.round, names[play.label], names[play.greedy], play.prob)
 
 
-def check_unused(keeper: Keeper, id: str) -> str:
+def _listed(name: str, given: Any) -> list[Any]:
+    if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
+        raise InvalidInput(f"{name} must be a list, one for each decision; got {shown(given)}")
+    return list(given)
+
+
+def _check_ids(keeper: Keeper, ids: Any, count: int) -> list[str]:
+    """Return as many different ids, none of which was issued, or raise."""
+    checked = [_check_unused(keeper, given) for given in _listed("ids", ids)]
+    if len(checked) != count:
+        raise InvalidInput(f"ids must be one for each of the {count} xs, got {len(checked)}")
+    if len(set(checked)) < count:
+        raise InvalidInput(f"ids must all be different, got {Counter(checked).most_common(1)[0][0]!r} twice")
+    return checked
+
+
+def _check_unused(keeper: Keeper, id: Any) -> str:
     """Return an id that was never issued, or raise."""
-    if keeper.store.status(check_id(id)) is not None:
-        raise InvalidInput(f"id {id!r} was issued before; ids are never reused: give another one, or none")
-    return id
-
-
-def _decide_all(
-    keeper: Keeper, now: Moment, rows: list[Row], ids: list[str], allowed: Any
-) -> list[Decision[str, Name]]:
-    labels = keeper.core.classes.allowed(allowed)
-    for given in ids:
-        check_unused(keeper, given)
-    made = []
-    for row, given in zip(rows, ids, strict=True):
-        keeper.expire_due(now, decides=1)
-        made.append(decide_one(keeper, now, row, given, labels, allowed is not None))
-    return made
+    checked = check_id(id)
+    if keeper.store.status(checked) is not None:
+        raise InvalidInput(f"id {checked!r} was issued before; ids are never reused: give another one, or none")
+    return checked

@@ -38,6 +38,12 @@ class FeatureEncoder(Protocol):
     def take_names(self, names: Any) -> None:
         """Take the table of names that was stored in place of one's own; raise if it is damaged."""
 
+    def new_names(self) -> list[tuple[int, str]]:
+        """Return names that were seen and not returned before, with their indices: as many as fit into a fact."""
+
+    def add_names(self, names: Iterable[tuple[int, str]]) -> None:
+        """Add names that a fact told to the table."""
+
 
 def make_encoder(features: Any, bits: int = 18, ngrams: int = 1) -> FeatureEncoder:
     r"""Return what turns features into rows.

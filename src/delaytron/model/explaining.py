@@ -1,5 +1,6 @@
 """What a model would choose, and why; nothing is explored and nothing changes."""
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,7 @@ def _explained(keeper: Keeper, core: Core, row: Row) -> Explanation:
     chosen = parts[labels]
     scores = constant[labels] + chosen.sum(axis=1)
     spread = np.ptp(chosen, axis=0) if chosen.size else np.empty(0)
-    features = keeper.encoder.names_of(row)
+    features = _distinct(keeper.encoder.names_of(row), row)
     order = np.argsort(-spread, kind="stable").tolist()
     return Explanation(
         names[int(np.argmax(scores))],
@@ -63,3 +64,11 @@ def _explained(keeper: Keeper, core: Core, row: Row) -> Explanation:
         dict(zip(names, constant[labels].tolist(), strict=True)),
         {features[j]: dict(zip(names, chosen[:, j].tolist(), strict=True)) for j in order},
     )
+
+
+def _distinct(names: list[str], row: Row) -> list[str]:
+    """Return the names of a row, with their indices where two are the same: only the beginning of long ones is kept."""
+    counts = Counter(names)
+    if len(counts) == len(names):
+        return names
+    return [name if counts[name] == 1 else f"{name} #{index}" for name, index in zip(names, row.indices, strict=True)]

@@ -1,5 +1,6 @@
 """The facts of a journal: their kinds, and how they stand on disk."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -12,7 +13,10 @@ KINDS = ("created", "decided", "answered", "expired", "cancelled", "class added"
 
 
 class Decided(msgspec.Struct, array_like=True, frozen=True):
-    """A decision: the row as it was encoded, among which labels it was made, and what came out."""
+    """A decision: the row as it was encoded, among which labels it was made, and what came out.
+
+    `names` are those of features that the encoder had not told before, with their indices: for explanations only.
+    """
 
     round: int
     indices: bytes | None
@@ -22,6 +26,7 @@ class Decided(msgspec.Struct, array_like=True, frozen=True):
     label: int
     prob: float
     extra: bytes
+    names: tuple[tuple[int, str], ...] = ()
 
     @property
     def row(self) -> Row:
@@ -39,7 +44,7 @@ _decode_decided = msgspec.msgpack.Decoder(Decided).decode
 _decode = msgspec.msgpack.Decoder().decode
 
 
-def encode_decided(play: Play, allowed: Ints | None) -> bytes:
+def encode_decided(play: Play, allowed: Ints | None, names: Iterable[tuple[int, str]] = ()) -> bytes:
     """Return a decision as bytes; `allowed` is None if all classes could be chosen."""
     indices = play.x.indices
     fact = Decided(
@@ -51,6 +56,7 @@ def encode_decided(play: Play, allowed: Ints | None) -> bytes:
         play.label,
         play.prob,
         play.extra.astype("<f8").tobytes(),
+        tuple(names),
     )
     return _encode(fact)
 

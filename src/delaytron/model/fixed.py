@@ -1,6 +1,6 @@
 """Rows of a fixed form: a plain vector of n numbers, or a fixed list of named ones."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -36,6 +36,13 @@ class DenseEncoder:
         """Raise if there are names to take."""
         if names != {}:
             raise InvalidInput(f"the table of names must be empty for these features, got {shown(names)}")
+
+    def new_names(self) -> list[tuple[int, str]]:
+        """Return nothing: the settings say it all."""
+        return []
+
+    def add_names(self, names: Iterable[tuple[int, str]]) -> None:
+        """Leave it: the settings say it all."""
 
 
 class VectorEncoder(DenseEncoder):

@@ -15,6 +15,7 @@ from delaytron.model.values import check_numbers, check_size, check_unicode, sho
 from delaytron.records import Row
 
 MOST_PLACES = 100_000  # tokens whose place is remembered
+MOST_NEW = 256  # names that are returned as new at once
 
 Place = tuple[int, float]  # the index of a token and its sign, 1.0 or -1.0
 Places = dict[str, Place]
@@ -48,6 +49,7 @@ class HashedEncoder:
         self.n_features = 2**bits
         self._places: Places = {}  # a memory of hashes: without it, rows are the same
         self._table = NameTable()
+        self._new: list[tuple[int, str]] = []
 
     def encode(self, x: Any) -> Row:
         """Return the row of a dict or of what is like one; collisions add up, and zeros are left out."""
@@ -87,7 +89,19 @@ class HashedEncoder:
                 belongs = f"has {shown(name)} at {index}, which belongs at {places[name][0]}"
                 raise InvalidInput(f"the table of names {belongs}; take the one that was stored with these bits")
         self._table = table
+        self._new.clear()
         self._places.clear()  # what is remembered is not entered again
+
+    def new_names(self) -> list[tuple[int, str]]:
+        """Return up to 256 names that were seen and not returned before, with their indices."""
+        names = self._new[:MOST_NEW]
+        del self._new[:MOST_NEW]
+        return names
+
+    def add_names(self, names: Iterable[tuple[int, str]]) -> None:
+        """Add names that a fact told to the table."""
+        for index, name in names:
+            self._table.add(name, index)
 
     def _hash(self, tokens: Sequence[str]) -> Places:
         hashes = hash_all([_encoded(token) for token in tokens]).tolist()
@@ -95,7 +109,8 @@ class HashedEncoder:
 
     def _remember(self, fresh: Places) -> None:
         for token, place in fresh.items():
-            self._table.add(token, place[0])
+            if self._table.add(token, place[0]):
+                self._new.append((place[0], token[:LONGEST_NAME]))
             if len(self._places) >= MOST_PLACES:
                 self._places.clear()
             if len(token) <= LONGEST_NAME:

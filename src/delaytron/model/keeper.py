@@ -1,19 +1,21 @@
 """A model's state and its store, kept in step: every change is a fact, and after a failure memory is made anew."""
 
+import os
 from collections.abc import Callable
 from threading import RLock
 from typing import Any, TypeVar
 
-from delaytron.errors import DelaytronError, JournalError
+from delaytron.errors import DelaytronError, InvalidInput, JournalError
 from delaytron.journal import FactStore
 from delaytron.journal.clock import Moment
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED
 from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.encoding import FeatureEncoder
-from delaytron.model.making import Recipe, encoder_of, make_core
+from delaytron.model.making import Recipe, make_core
 from delaytron.model.memory import MemoryStore
 from delaytron.model.snapshots import compress, decompress, pack_core, unpack_core
+from delaytron.records import Ints, Play, Row
 
 T = TypeVar("T")
 
@@ -21,32 +23,42 @@ FACTS_A_SNAPSHOT = 20_000
 
 
 class Keeper:
-    """Runs operations on the core of a model, one at a time, each within a batch of the store."""
+    """Runs operations on the core of a model, one at a time, each within a batch of the store.
+
+    Whatever changes the core says so first, by `_in_step`: if it is interrupted, by Ctrl-C or an error, before its fact
+    is written, the core is made anew from the facts.
+    """
 
     def __init__(self, store: FactStore | MemoryStore, recipe: Recipe, core: Core | None = None) -> None:
         self.store = store
         self.recipe = recipe
-        self.encoder: FeatureEncoder = encoder_of(recipe)
         self.core = make_core(recipe) if core is None else core
         self._generation = store.generation
+        self._in_step = True
         self._since_snapshot = 0
         self._lock = RLock()
+        self._process = os.getpid()
 
-    def run(self, operation: Callable[[Moment], T], *, decides: int = 0) -> T:
-        """Run an operation that changes nothing if it raises one of our errors; return when it is on disk.
+    @property
+    def encoder(self) -> FeatureEncoder:
+        """What makes rows of features; used by one thread at a time, as the core."""
+        return self.core.encoder
 
-        Before it, what other processes answered is taken in, and what has waited too long expires: for an operation
-        that `decides`, as in the round that begins.
+    def run(self, operation: Callable[[Moment], T]) -> T:
+        """Run an operation; return when it is on disk. One that raises an error changes nothing.
+
+        Before it, what other processes answered is taken in, and what has waited for too long a time expires.
         """
         refused: DelaytronError | None = None
         with self.store.batch(), self._lock:
-            now = self._catch_up(decides)
+            now = self._catch_up()
             try:
                 result = operation(now)
-            except JournalError:
-                raise
             except DelaytronError as problem:
+                if isinstance(problem, JournalError) or not self._in_step:
+                    raise
                 refused = problem
+            self._in_step = True
             self._keep_snapshot()
         if refused is not None:
             raise refused
@@ -54,24 +66,33 @@ class Keeper:
 
     def read(self, look: Callable[[Core], T]) -> T:
         """Look at the core while nobody changes it."""
-        if self._generation != self.store.generation:
-            self.run(lambda _: None)
+        with self._lock:
+            if self._is_current:
+                return look(self.core)
+        self.run(lambda _: None)
         with self._lock:
             return look(self.core)
 
-    def _catch_up(self, decides: int) -> Moment:
-        if self._generation != self.store.generation:
+    @property
+    def _is_current(self) -> bool:
+        return self._in_step and self._generation == self.store.generation
+
+    def _catch_up(self) -> Moment:
+        if not self._is_current:
             self.reload()
         now = self.store.now()
         for arrival in self.store.inbox():
+            self._in_step = False
             self.core.answer(arrival.id, arrival.value, arrival.now)
             self.note(facts.ANSWERED, arrival.id, facts.encode(arrival.value), arrival.now)
-        self.expire_due(now, decides)
+        self.expire_due(now, self.core.rounds)
+        self._in_step = True
         return now
 
-    def expire_due(self, now: Moment, decides: int) -> None:
-        """Wait no longer for what has waited too long."""
-        for due in self.core.due(now, self.core.rounds + decides):
+    def expire_due(self, now: Moment, round: int) -> None:
+        """Wait no longer for what has waited too long at a moment, when a round begins."""
+        for due in self.core.due(now, round):
+            self._in_step = False
             self.core.expire(due)
             self.store.settle(due, EXPIRED)
             self.note(facts.EXPIRED, due, b"", now)
@@ -81,14 +102,26 @@ class Keeper:
         self.store.append(kind, id, body, now)
         self._since_snapshot += 1
 
+    def decide(self, id: str, row: Row, labels: Ints, now: Moment, *, restricted: bool) -> Play:
+        """Play a round, under an id that is new; `restricted` if not all classes could be chosen."""
+        self.expire_due(now, self.core.rounds + 1)
+        self._in_step = False
+        play = self.core.decide(id, row, labels, now)
+        self.store.open_id(id, play.label)
+        body = facts.encode_decided(play, labels if restricted else None, self.encoder.new_names())
+        self.note(facts.DECIDED, id, body, now)
+        return play
+
     def answer(self, id: str, value: float, now: Moment) -> None:
         """Take an answer that is wanted."""
+        self._in_step = False
         self.core.answer(id, value, now)
         self.store.settle(id, ANSWERED, value)
         self.note(facts.ANSWERED, id, facts.encode(value), now)
 
     def cancel(self, id: str, now: Moment) -> None:
         """Want no answer to an open decision."""
+        self._in_step = False
         self.core.cancel(id)
         self.store.settle(id, CANCELLED)
         self.note(facts.CANCELLED, id, b"", now)
@@ -96,13 +129,19 @@ class Keeper:
     def add_class(self, name: Any, now: Moment) -> None:
         """Add a class, or let a retired one come back."""
         checked = self.core.classes.check_new(name)
-        self.core.add_class(checked)
+        self._in_step = False
+        try:
+            self.core.add_class(checked)
+        except InvalidInput:
+            self._in_step = True  # the learner cannot grow, and has not
+            raise
         self.note(facts.CLASS_ADDED, None, facts.encode(checked), now)
         self.store.set_classes(self.core.classes.names)
 
     def retire_class(self, name: Any, now: Moment) -> None:
         """Let a class not be chosen any more."""
         checked = self.core.classes.check_retirable(name)
+        self._in_step = False
         self.core.retire_class(checked)
         self.note(facts.CLASS_RETIRED, None, facts.encode(checked), now)
 
@@ -116,14 +155,16 @@ class Keeper:
         if snapshot is not None:
             source = f"the snapshot at fact {snapshot.seq}"
             core, _, more = unpack_core(decompress(snapshot.body, source), source)
-            self.encoder.take_names(more["names"])
+            core.encoder.take_names(more["names"])
             after = snapshot.seq
-        self._since_snapshot = 0
+        count = 0
         for fact in self.store.facts(after):
             core.apply(fact)
-            self._since_snapshot += 1
+            count += 1
         self.core = core
+        self._since_snapshot = count
         self._generation = self.store.generation
+        self._in_step = True
 
     def _keep_snapshot(self) -> None:
         if self._since_snapshot >= FACTS_A_SNAPSHOT:
@@ -133,7 +174,7 @@ class Keeper:
         """Keep the state in the journal, so that it opens fast."""
         if isinstance(self.store, FactStore):
             self.store.put_snapshot(self.store.last_seq, compress(self.pack()))
-            self._since_snapshot = 0
+        self._since_snapshot = 0
 
     def pack(self, **more: Any) -> bytes:
         """Return all that the model knows."""
@@ -145,9 +186,10 @@ class Keeper:
         return self.pack(ids=ids, clock=self.store.clock_state())
 
     def close(self) -> None:
-        """Keep a snapshot if there is something new, and close the journal."""
-        if isinstance(self.store, FactStore) and self._since_snapshot:
-            with self.store.batch():
-                self._catch_up(0)
-                self.put_snapshot()
-        self.store.close()
+        """Keep a snapshot if there is something new, and close the journal; a forked child does neither."""
+        try:
+            if self._since_snapshot and self._process == os.getpid():
+                self.run(lambda _: self.put_snapshot())
+        finally:
+            self._since_snapshot = 0
+            self.store.close()

@@ -49,6 +49,10 @@ def read_recipe(
         raise InvalidInput("on_expiry='wrong' needs expire_after=..., after which no answer means wrong")
     name = learner if not isinstance(learner, type) else getattr(learner, "name", "")
     cls: Any = LEARNERS[check_choice("learner", name, LEARNERS)]
+    if not cls.rule.restricts:
+        raise InvalidInput(
+            f"{name} plays sets of labels, a Model chooses one class; take another learner, or dt.{cls.__name__}"
+        )
     expiry = {"expire_after": BY_MODEL, "on_expiry": "wrong"} if as_wrong else {}
     made = cls(len(names), encoder.n_features, seed=seed, **expiry, **parameters)
     settings = made.settings()
@@ -59,7 +63,7 @@ def read_recipe(
         **encoder.settings(),
         "expire_after": None if wait is None else wait._asdict(),
         "on_expiry": waiting["on_expiry"],
-        "seed": seed,
+        "seed": None if seed is None else made.seed,
     }
     return Recipe(json.loads(json.dumps(asked)), json.loads(json.dumps(describe(made))))
 
@@ -69,13 +73,12 @@ def make_core(recipe: Recipe) -> Core:
     asked = recipe.asked
     wait = None if asked["expire_after"] is None else Wait(**asked["expire_after"])
     learner: Any = make(recipe.learner, with_state=True)
-    learner._reset_state(sparse=encoder_of(recipe).sparse)
-    return Core(learner, Classes(asked["classes"]), wait, asked["on_expiry"] == "wrong")
+    encoder = _encoder_of(asked)
+    learner._reset_state(encoder.sparse)
+    return Core(learner, encoder, Classes(asked["classes"]), wait, asked["on_expiry"] == "wrong")
 
 
-def encoder_of(recipe: Recipe) -> FeatureEncoder:
-    """Return the encoder of a model."""
-    asked = recipe.asked
+def _encoder_of(asked: dict[str, Any]) -> FeatureEncoder:
     return make_encoder(asked["features"], **{name: asked[name] for name in ("bits", "ngrams") if name in asked})
 
 

@@ -2,23 +2,24 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from delaytron.errors import ConflictingFeedback, UnknownDecision
 from delaytron.files.atomic import replace_file
-from delaytron.journal.answers import Answering, read_value, reply
+from delaytron.journal.answers import read_value, reply
 from delaytron.journal.clock import Moment
-from delaytron.journal.ids import check_id, new_id
-from delaytron.journal.records import ANSWERED, CANCELLED, OPEN
+from delaytron.journal.ids import check_id
+from delaytron.journal.records import ANSWERED, CANCELLED, OPEN, AtRisk
 from delaytron.learners import DEFAULT_LEARNER
 from delaytron.model.classes import Name
-from delaytron.model.deciding import check_unused, decide_many, decide_one
+from delaytron.model.deciding import decide, decide_many
 from delaytron.model.explaining import Explanation, explain, look
 from delaytron.model.keeper import Keeper
 from delaytron.model.making import read_recipe
 from delaytron.model.opening import open_keeper, reopen_keeper
 from delaytron.model.snapshots import digest
 from delaytron.model.stats import OpenDecision, Stats, open_decisions, stats_of
+from delaytron.model.values import shown
 from delaytron.records import Decision
 
 
@@ -61,6 +62,9 @@ class Model:
     'accepted'
     """
 
+    __slots__ = ("__weakref__", "_keeper")
+    _keeper: Keeper
+
     def __init__(
         self,
         classes: Iterable[Name],
@@ -79,7 +83,7 @@ class Model:
         shape = {"features": features, "bits": bits, "ngrams": ngrams}
         waiting = {"expire_after": expire_after, "on_expiry": on_expiry}
         recipe = read_recipe(classes, learner, shape, waiting, seed, parameters)
-        self._keeper = open_keeper(recipe, journal, durability)
+        object.__setattr__(self, "_keeper", open_keeper(recipe, journal, durability))
 
     @classmethod
     def open(cls, journal: str | Path, *, durability: str = "full") -> Self:
@@ -89,7 +93,7 @@ class Model:
     @classmethod
     def _of(cls, keeper: Keeper) -> Self:
         model = object.__new__(cls)
-        model._keeper = keeper
+        object.__setattr__(model, "_keeper", keeper)
         return model
 
     def decide(self, x: Any, *, id: str | None = None, allowed: Iterable[Name] | None = None) -> Decision[str, Name]:
@@ -104,14 +108,7 @@ class Model:
         allowed : list of classes, optional
             Choose among these only; by default among all that are not retired.
         """
-        return self._keeper.run(lambda now: self._decide(now, x, id, allowed), decides=1)
-
-    def _decide(self, now: Moment, x: Any, id: str | None, allowed: Any) -> Decision[str, Name]:
-        keeper = self._keeper
-        row = keeper.encoder.encode(x)
-        labels = keeper.core.classes.allowed(allowed)
-        name = new_id() if id is None else check_unused(keeper, id)
-        return decide_one(keeper, now, row, name, labels, allowed is not None)
+        return decide(self._keeper, x, id, allowed)
 
     def decide_many(
         self, xs: Iterable[Any], *, ids: Iterable[str] | None = None, allowed: Iterable[Name] | None = None
@@ -127,27 +124,22 @@ class Model:
         Returns "accepted"; "duplicate" when the same answer was known already; "expired" or "cancelled" when nobody
         waits for it any more. The last three change nothing.
         """
-        check_id(id)
-        return self._keeper.run(lambda now: self._feedback(now, id, (correct, label, reward)))
+        checked = check_id(id)
+        return self._keeper.run(lambda now: self._feedback(now, checked, (correct, label, reward)))
 
     def _feedback(self, now: Moment, id: str, given: tuple[Any, Any, Any]) -> str:
         known = self._keeper.store.status(id)
-        answering = self._answering()
+        answering = self._keeper.core.answering
         value = read_value(answering, *given, None if known is None else known.label)
         said = reply(id, known, value, answering)
         if said == "accepted":
             self._keeper.answer(id, value, now)
         return said
 
-    def _answering(self) -> Answering:
-        core = self._keeper.core
-        learner = core.learner
-        return Answering(learner.feedback_type, learner.takes_rewards, tuple(core.classes.names), core.as_wrong)
-
     def cancel(self, id: str) -> str:
         """Want no answer to a decision: it teaches nothing. Returns "cancelled", or "duplicate" if it was already."""
-        check_id(id)
-        return self._keeper.run(lambda now: self._cancel(now, id))
+        checked = check_id(id)
+        return self._keeper.run(lambda now: self._cancel(now, checked))
 
     def _cancel(self, now: Moment, id: str) -> str:
         known = self._keeper.store.status(id)
@@ -198,6 +190,11 @@ class Model:
         """Return a SHA-256 of all that was learned and is waited for: equal models have equal ones."""
         return self._keeper.run(lambda _: digest(self._keeper.core, self._keeper.recipe))
 
+    @property
+    def at_risk(self) -> AtRisk | None:
+        """What a crash may cost of what was acknowledged: so many seconds and facts; None without a journal, all."""
+        return getattr(self._keeper.store, "at_risk", None)
+
     def save(self, path: str | Path) -> None:
         """Write the model as it is to one file without a journal; `dt.load` reads it."""
         replace_file(Path(path), self._keeper.run(lambda _: self._keeper.pack_with_ids()))
@@ -211,6 +208,18 @@ class Model:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Model is fixed once it is made, {name} too; make a new one with {name}={shown(value)}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Model is fixed once it is made, {name} too")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "a Model cannot be copied or pickled, since ids are issued once only; use save(path) and dt.load(path), "
+            "and dt.Journal(path) to give feedback from another process"
+        )
 
     def __repr__(self) -> str:
         asked = self._keeper.recipe.asked

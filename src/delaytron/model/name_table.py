@@ -17,8 +17,8 @@ class NameTable:
     Examples
     --------
     >>> table = NameTable()
-    >>> table.add("age", 3)
-    >>> table.add("city=Rome", 3)
+    >>> table.add("age", 3), table.add("city=Rome", 3), table.add("age", 3)
+    (True, True, False)
     >>> table.at(3), table.at(4)
     ('age or city=Rome', '#4')
     """
@@ -27,15 +27,17 @@ class NameTable:
         self._names: dict[int, list[str]] = {}
         self._count = 0
 
-    def add(self, name: str, index: int) -> None:
-        """Keep a name, if there is room and it is not known."""
+    def add(self, name: str, index: int) -> bool:
+        """Keep a name, if there is room and it is not known; return whether it is new."""
         if self._count >= MOST_NAMES:
-            return
+            return False
         names = self._names.setdefault(index, [])
         name = name[:LONGEST_NAME]
-        if len(names) < MOST_AT_A_PLACE and name not in names:
-            names.append(name)
-            self._count += 1
+        if len(names) >= MOST_AT_A_PLACE or name in names:
+            return False
+        names.append(name)
+        self._count += 1
+        return True
 
     def at(self, index: int) -> str:
         """Return the name of an index: all that were seen there, or its number if none was."""

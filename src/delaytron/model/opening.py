@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from delaytron.checks import check_choice
 from delaytron.errors import InvalidInput
 from delaytron.journal import FactStore
 from delaytron.journal.records import Status
+from delaytron.journal.store import DURABILITIES
+from delaytron.journal.tables import has_journal
 from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.keeper import Keeper
@@ -18,8 +21,9 @@ from delaytron.model.snapshots import unpack_core
 def open_keeper(recipe: Recipe, journal: str | Path | None, durability: str) -> Keeper:
     """Return what keeps a model as asked for: a new one, or the one of the journal."""
     if journal is None:
+        check_choice("durability", durability, DURABILITIES)
         return Keeper(MemoryStore(), recipe)
-    store = FactStore(journal, config=None if _is_there(journal) else _config(recipe), durability=durability)
+    store = FactStore(journal, config=None if has_journal(journal) else _config(recipe), durability=durability)
     return _continue(store, recipe, journal)
 
 
@@ -28,19 +32,14 @@ def reopen_keeper(journal: str | Path, durability: str) -> Keeper:
     return _continue(FactStore(journal, durability=durability), None, journal)
 
 
-def _is_there(journal: str | Path) -> bool:
-    path = Path(journal)
-    return path.exists() and path.stat().st_size > 0
-
-
 def _config(recipe: Recipe) -> bytes:
     """Return what other processes must know to answer, and the recipe itself."""
-    learner = make_core(recipe).learner
+    answering = make_core(recipe).answering
     known = {
-        "classes": recipe.asked["classes"],
+        "classes": answering.classes,
         "on_expiry": recipe.asked["on_expiry"],
-        "feedback_type": learner.feedback_type,
-        "rewards": learner.takes_rewards,
+        "feedback_type": answering.told,
+        "rewards": answering.rewards,
     }
     return json.dumps({**known, "recipe": recipe._asdict()}).encode()
 
@@ -67,7 +66,7 @@ def load_keeper(content: bytes, source: str) -> Keeper:
     try:
         ids = {issued: Status(*status) for issued, status in more["ids"].items()}
         keeper = Keeper(MemoryStore(ids, more["clock"]), recipe, core)
-        keeper.encoder.take_names(more["names"])
+        core.encoder.take_names(more["names"])
     except (KeyError, TypeError, ValueError) as problem:
         raise InvalidInput(f"{source} is not a model that this version can read: {problem}") from None
     _check_ids(core, ids, source)

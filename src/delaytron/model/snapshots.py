@@ -13,7 +13,7 @@ from delaytron.journal.clock import Moment
 from delaytron.learners.base import Learner
 from delaytron.learners.files import UNREADABLE, parts_of, rebuild
 from delaytron.model.classes import Classes
-from delaytron.model.core import Core, Waiting
+from delaytron.model.core import Core, Unanswered
 from delaytron.model.making import Recipe, make_core
 from delaytron.model.tally import Tally
 
@@ -65,12 +65,12 @@ def _rebuilt(words: dict[str, Any], tensors: Tensors) -> Core:
     return core
 
 
-def _columns(waiting: dict[str, Waiting]) -> list[list[Any]]:
+def _columns(waiting: dict[str, Unanswered]) -> list[list[Any]]:
     return [[issued, *decided[:2], *decided.now] for issued, decided in waiting.items()]
 
 
-def _waiting(stored: list[list[Any]]) -> dict[str, Waiting]:
-    return {issued: Waiting(number, label, Moment(wall, clock)) for issued, number, label, wall, clock in stored}
+def _waiting(stored: list[list[Any]]) -> dict[str, Unanswered]:
+    return {issued: Unanswered(number, label, Moment(wall, clock)) for issued, number, label, wall, clock in stored}
 
 
 def compress(content: bytes) -> bytes:

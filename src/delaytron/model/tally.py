@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 N_BUCKETS = 64  # of waits: bucket n has those of 2^(n-1) to 2^n nanoseconds
-COLUMNS = ("played", "answered", "reward")
 
 
 class ClassStats(NamedTuple):
@@ -28,8 +27,9 @@ class Tally:
 
     def add_class(self) -> None:
         """Make room for another class."""
-        for name in COLUMNS:
-            getattr(self, name).append(0)
+        self.played.append(0)
+        self.answered.append(0)
+        self.reward.append(0.0)
 
     def answer(self, label: int, reward: float, wait: int) -> None:
         """Count an answer about a label, and how many nanoseconds it took."""
