@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from delaytron.model.documents import CompactDocument, ExportDocument, VerifyDocument
 from delaytron.planning.documents import PlanDocument
 from delaytron.simulation.results import Errors, Setting
 from delaytron.theory.documents import BoundLine, Number, StudyDocument
@@ -197,6 +198,9 @@ DOCUMENTS: Mapping[str, object] = {
     "bounds": BoundsDocument,
     "bounds_with_data": list[StudyDocument],
     "plan": PlanDocument,
+    "verify": VerifyDocument,
+    "export": ExportDocument,
+    "compact": CompactDocument,
 }
 
 

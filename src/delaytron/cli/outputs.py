@@ -38,7 +38,7 @@ class Writable(Protocol):
 class Target(NamedTuple):
     """A file to write."""
 
-    kind: str  # figure, csv or json
+    kind: str  # figure, csv, json or parquet
     path: Path
 
 
@@ -64,11 +64,11 @@ def targets(
         files.append(Target("json", output / f"{numbers}.json"))
         files.append(Target("figure", output / f"{figure}.png"))
     for file in files:
-        _check_target(file)
+        check_target(file)
     return files
 
 
-def _check_target(file: Target) -> None:
+def check_target(file: Target) -> None:
     """Raise if a file could not be written, before any work is done."""
     path = file.path
     if file.kind == "figure" and path.suffix.lower() not in FIGURES:

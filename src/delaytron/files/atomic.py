@@ -37,13 +37,32 @@ def replace_file(path: Path, *parts: bytes | memoryview) -> None:
     ...     Path(folder, "a.txt").read_bytes()
     b'one, two'
     """
+    with replacing(path) as file:
+        for part in parts:
+            file.write(part)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write into, which takes the place of another at the end; after an error the old one stays.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder, "a.txt")) as file:
+    ...         count = file.write(b"piece by piece")
+    ...     Path(folder, "a.txt").read_bytes()
+    b'piece by piece'
+    """
     with naming(path):
         target = _final_target(path)
         old = target.stat() if target.exists() else None
         beside, file = _new_temporary(target, 0o666 if old is None else 0o600)
         with file:
             try:
-                _write_to_disk(file, beside, parts, old)
+                yield file
+                _bring_to_disk(file, beside, old)
                 _put_into_place(file, beside, target)
             except BaseException:
                 _discard(file, beside)
@@ -145,11 +164,7 @@ def _unlink_same(descriptor: int, beside: Path) -> None:
         os.unlink(beside)
 
 
-def _write_to_disk(
-    file: BinaryIO, beside: Path, parts: tuple[bytes | memoryview, ...], old: os.stat_result | None
-) -> None:
-    for part in parts:
-        file.write(part)
+def _bring_to_disk(file: BinaryIO, beside: Path, old: os.stat_result | None) -> None:
     file.flush()
     if old is not None:
         _take_over_rights(beside, old)
