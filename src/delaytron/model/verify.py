@@ -13,7 +13,7 @@ from delaytron.journal.view import JournalView
 from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.fact_checks import Known, check_fact, kind_of
-from delaytron.model.making import Recipe, encoder_of, make_core
+from delaytron.model.making import Recipe, make_core
 from delaytron.model.snapshots import decompress, digest, unpack_core
 
 DAMAGED = (DelaytronError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -93,7 +93,6 @@ class _Replay:
     def __init__(self, view: JournalView) -> None:
         self.view = view
         self.recipe = Recipe(**json.loads(view.config)["recipe"])
-        self.encoder = encoder_of(self.recipe)
         self.core = make_core(self.recipe)
         self.purged = 0
         self.after = 0
@@ -145,7 +144,7 @@ class _Replay:
             raise _DisagreementError(self.seq + 1, f"fact {self.seq + 1} is missing, {fact.seq} comes after {self.seq}")
         self.seq = fact.seq
         try:
-            check_fact(fact, Known(self.view.config, self.view.status(fact.id), self.core, self.encoder))
+            check_fact(fact, Known(self.view.config, self.view.status(fact.id), self.core, self.core.encoder))
             self.core.apply(fact)
         except DAMAGED as problem:
             raise _DisagreementError(fact.seq, _told(fact, problem)) from None
