@@ -52,9 +52,9 @@ def read_ties(learner: Any, ties: Any) -> str | None:
     if ties is None:
         return None
     word = check_choice("ties", ties, ("first", "random"))
-    if word != learner.rule.ties and learner.rule.pick is not pick_one:
-        raise InvalidInput(f"{learner.name} has its own way with equal scores; leave out ties={ties!r}")
-    if word == "first" and learner.rule.ties == "random":
+    if word == "random" and learner.rule.pick is not pick_one:
+        raise InvalidInput(f"{learner.name} has its own way with equal scores; leave out ties='random'")
+    if word == "first" and learner.rule.ties == "shares":
         raise InvalidInput(f"{learner.name} always shares ties at random; leave out ties='first'")
     return word
 

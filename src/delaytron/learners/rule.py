@@ -113,7 +113,9 @@ class Rule:
     scale: Callable[..., float] = as_they_are
     look: Callable[..., int] | None = None  # the policy, if that would leave a trace, or if `pick` replaces it
     scratch: tuple[str, ...] = ()  # the fields of the state that are only room for what is computed on the way
-    ties: str = "first"  # how labels of equal scores are told apart: the first one is greedy, or they share its chance
+    ties: str = (
+        "first"  # of equal scores the first is greedy; or all share its chance, "random"; or the policy "shares"
+    )
     restricts: bool = True  # whether it can choose among some of the labels only
     grows: bool = True  # whether a class can be added
     begin_class: Callable[[Any, int], None] | None = (

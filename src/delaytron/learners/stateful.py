@@ -57,7 +57,7 @@ class Stateful:
         self.on_expiry = str(options["on_expiry"])
         self.standardize = bool(options["standardize"])
         self.ties = options["ties"]
-        self.rule = sharing_ties(self.rule) if self.ties == "random" != self.rule.ties else self.rule
+        self.rule = sharing_ties(self.rule) if self.ties == "random" and self.rule.ties == "first" else self.rule
         self.rule = standardizing(self.rule) if self.standardize else self.rule
         self.params = params
         self.ledger = Ledger(WORDS.get(self.feedback_type, ()), self.takes_rewards)
