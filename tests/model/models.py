@@ -1,6 +1,7 @@
 """What the tests of models share."""
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -93,9 +94,25 @@ def replayed_digest(path):
     return digest(core, recipe)
 
 
-def run_python(code, *arguments, **options):
-    """Run code in a process of its own; return what it printed."""
-    given = [sys.executable, "-c", code, *map(str, arguments)]
-    path = [str(TESTS / "model"), *sys.path]
-    env = {**__import__("os").environ, "PYTHONPATH": ":".join(filter(None, path))}
-    return subprocess.run(given, env=env, capture_output=True, text=True, timeout=300, check=False, **options)
+def environment():
+    """Return the environment of a process that finds this file."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS / "model"), *filter(None, sys.path)])}
+
+
+def run_python(code, *arguments):
+    """Run code in a process of its own; return what became of it."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
+
+
+def work(model, start, stop, **more):
+    """Make decisions and answer some; a class comes and another one goes."""
+    for t in range(start, stop):
+        model.decide([1, t], id=str(t), allowed=["small", "large"] if t % 7 == 0 else None, **more)
+        if t % 3:
+            model.feedback(str(t - t % 3), reward=(t % 5) / 4) if t % 3 == 1 else model.feedback(str(t), label="small")
+        if t == 10:
+            model.add_class("huge")
+            model.retire_class("medium")
+        if t % 11 == 0:
+            model.cancel(str(t)) if t % 3 == 0 and str(t) in [d.id for d in model.open_decisions()] else None
