@@ -30,7 +30,7 @@ def everything(learner):
     ledger = learner.ledger
     plays = [
         (*p._replace(x=None, extra=p.extra.tobytes()), p.x.values.tobytes(), str(p.x.indices))
-        for p in ledger.plays.values()
+        for p in map(ledger.play, ledger.plays)
     ]
     state = [field.tobytes() for field in learner.state]
     draws = json.dumps(learner._draws.bit_generator.state)

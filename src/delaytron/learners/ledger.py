@@ -10,22 +10,22 @@ from delaytron.compiler.kernel import interpreted
 from delaytron.errors import ConflictingFeedback, DelaytronError, UnknownDecision
 from delaytron.kernels.linear import row_of
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
-from delaytron.records import Columns, Play, Stream
+from delaytron.records import Columns, Ints, Play, Stream
 
 _row_of = interpreted(row_of)
 OPEN, LAPSED, CANCELLED = -1, -2, -3  # no answer yet; no answer in time; no answer wanted
 
 
 class Block(NamedTuple):
-    """Rounds that were played together, from the round `first` on; each of them is made a `Play` when it is needed."""
+    """Rounds that stand together, in ascending order; each of them is made a `Play` when it is needed."""
 
-    first: int
+    rounds: Ints
     stream: Stream
     columns: Columns
 
     def play(self, number: int) -> Play:
         """Return one of the rounds."""
-        i = number - self.first
+        i = int(np.searchsorted(self.rounds, number))
         row = _row_of(self.stream.indptr, self.stream.indices, self.stream.values, i)
         greedy, label, prob, extra = self.columns
         return Play(number, row, int(greedy[i]), int(label[i]), float(prob[i]), extra[i])
@@ -62,8 +62,7 @@ class Ledger:
 
     def open_block(self, block: Block) -> None:
         """File the decisions of the next rounds; those that were filed before stay."""
-        stop = block.first + block.columns.label.size
-        numbers = range(self.rounds + 1, stop)
+        numbers = range(self.rounds + 1, int(block.rounds[-1]) + 1)
         self.plays.update(dict.fromkeys(numbers, block))
         self.answers.extend([OPEN] * len(numbers))
 

@@ -189,7 +189,7 @@ def choose_many(learner: "Stateful", stream: Stream, allowed: Ints) -> Block:
     first = learner.ledger.rounds + 1
     extra = np.empty((n_rounds, len(learner.rule.extras)))
     labels = np.empty((2, n_rounds), np.int64)
-    block = Block(first, stream, Columns(labels[0], labels[1], np.empty(n_rounds), extra))
+    block = Block(np.arange(first, first + n_rounds), stream, Columns(labels[0], labels[1], np.empty(n_rounds), extra))
     learner._at_hand = block
     before = (first - 1, learner.ledger.pending)
     draws = learner._draws.random(n_rounds)
