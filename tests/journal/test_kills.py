@@ -51,11 +51,20 @@ def whole_lines(path):
     return content[: content.rfind(b"\n") + 1]
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(100, marks=pytest.mark.torture)])
-def test_rounds_of_kills(tmp_path, rounds):
-    random = Random(rounds)  # noqa: S311
-    found = [play_round(tmp_path, random, number) for number in range(rounds)]
+def play(folder, seed, rounds):
+    random = Random(seed)  # noqa: S311
+    found = [play_round(folder, random, number) for number in range(rounds)]
     answers, facts = zip(*found, strict=True)
     assert sorted(facts) == list(facts)
     assert facts[-1] > 10
     assert answers[-1] > 0
+
+
+def test_3_rounds_of_kills(tmp_path):
+    play(tmp_path, seed=-1, rounds=3)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(10))
+def test_10_rounds_of_kills(tmp_path, seed):
+    play(tmp_path, seed, rounds=10)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from journals import CONFIG, decide, open_store, refused
 
-from delaytron.errors import JournalError
 from delaytron.journal import FactStore, Journal, tables
 
 FIXTURE = Path(__file__).parent / "fixtures" / "format_1.db"
@@ -48,17 +47,6 @@ def test_a_newer_format_is_refused(tmp_path, open_any):
         file.execute("UPDATE meta SET value = ? WHERE name = 'format'", (b"2",))
     file.close()
     refused(lambda: open_any(path), "format 2", "update delaytron")
-
-
-def test_a_damaged_format_is_said(tmp_path):
-    path = tmp_path / "a.db"
-    open_store(path).close()
-    file = sqlite3.connect(path)
-    with file:
-        file.execute("DELETE FROM meta WHERE name = 'format'")
-    file.close()
-    with pytest.raises(JournalError, match="damaged"):
-        open_store(path)
 
 
 def test_folders_and_missing_folders_are_refused(tmp_path, open_any):

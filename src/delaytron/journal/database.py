@@ -19,6 +19,16 @@ PRAGMAS = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", 
 T = TypeVar("T")
 
 
+def error_code(problem: sqlite3.Error) -> int:
+    """Return the kind of an error; those that Python finds by itself have none."""
+    return getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+def one_line(problem: Exception) -> str:
+    """Return the message of an error, which may quote what is in a file."""
+    return " ".join(str(problem).split())
+
+
 def patiently(action: Callable[[], T]) -> T:
     """Try again as long as another process holds the database, up to 30 s."""
     until = monotonic() + PATIENCE
@@ -26,7 +36,7 @@ def patiently(action: Callable[[], T]) -> T:
         try:
             return action()
         except sqlite3.OperationalError as problem:
-            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > until:
+            if error_code(problem) != sqlite3.SQLITE_BUSY or monotonic() > until:
                 raise
         sleep(RETRY)
 
@@ -70,14 +80,14 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 def opening_error(path: Path, problem: sqlite3.Error) -> InvalidInput | JournalError:
     """Say why a file cannot be opened: it is the wrong one, or it could not be read just now."""
-    code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    code = error_code(problem)
     if code == sqlite3.SQLITE_NOTADB:
         return InvalidInput(f"{path} is not a journal: it is no SQLite file; give the path of a journal, or a new one")
     if code in FOREIGN:
         return InvalidInput(
-            f"{path} cannot be opened for writing ({problem}); check its rights and those of its folder"
+            f"{path} cannot be opened for writing ({one_line(problem)}); check its rights and those of its folder"
         )
-    return JournalError(f"{path} could not be opened: {problem}; check the disk, then try again")
+    return JournalError(f"{path} could not be opened: {one_line(problem)}; check the disk, then try again")
 
 
 class Database:
@@ -116,6 +126,11 @@ class Database:
             idle = GAP
         if idle >= GAP:
             self._gap_at = monotonic()
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return what a query finds, with what the transaction has written."""
+        cursor = self.execute(sql, values)
+        return self._guarded(cursor.fetchall)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Execute a statement within the transaction."""
@@ -165,5 +180,5 @@ class Database:
         except sqlite3.Error as problem:
             self._failed = True
             raise JournalError(
-                f"{self._path} could not be written: {problem}; make room or check the disk, then try again"
+                f"{self._path} could not be written: {one_line(problem)}; make room or check the disk, then try again"
             ) from problem

@@ -18,10 +18,13 @@ class Connection(sqlite3.Connection):
         _connections.add(self)
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
-        """Execute a statement; raise in a child."""
+        """Execute a statement; raise sqlite3.Error in a child."""
         if self.inherited:
             raise sqlite3.ProgrammingError("it was opened before this process was forked")
-        return super().execute(*arguments)
+        try:
+            return super().execute(*arguments)
+        except UnicodeDecodeError as problem:  # of SQLite's message, which quotes a damaged file
+            raise sqlite3.DatabaseError(f"the file is damaged: {problem}") from problem
 
     def close(self) -> None:
         """Close it; in a child, do nothing."""

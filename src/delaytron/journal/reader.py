@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from delaytron.errors import JournalError
-from delaytron.journal.database import patiently, reconnect
+from delaytron.journal.database import one_line, patiently, reconnect
 
 
 class Reader:
@@ -29,7 +29,7 @@ class Reader:
             except sqlite3.Error as problem:
                 self._drop()
                 raise JournalError(
-                    f"{self._path} could not be read: {problem}; check the disk, then try again"
+                    f"{self._path} could not be read: {one_line(problem)}; check the disk, then try again"
                 ) from problem
 
     def close(self) -> None:
