@@ -4,7 +4,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from models import CLASSES, abandon, replayed_digest, small_model, work
+from models import CLASSES, abandon, clock_fixture, replayed_digest, small_model, work  # noqa: F401
 
 import delaytron as dt
 from delaytron.errors import JournalError
