@@ -99,7 +99,7 @@ class Core:
     def expire(self, id: str) -> None:
         """Wait no longer for the answer to a decision."""
         decided = self.open[id]
-        self.learner._end_wait(decided.round, loop.EXPIRED if self.as_wrong else loop.DROPPED, LAPSED)
+        self._end_wait(decided, loop.EXPIRED if self.as_wrong else loop.DROPPED, LAPSED)
         if self.as_wrong:
             self.lapsed[id] = decided
         del self.open[id]
@@ -107,9 +107,13 @@ class Core:
 
     def cancel(self, id: str) -> None:
         """Want no answer to a decision."""
-        self.learner._end_wait(self.open[id].round, loop.DROPPED, CANCELLED)
+        self._end_wait(self.open[id], loop.DROPPED, CANCELLED)
         del self.open[id]
         self.tally.cancelled += 1
+
+    def _end_wait(self, decided: Unanswered, kind: int, answer: int) -> None:
+        if self.learner.ledger.waits(decided.round):  # unless an interruption came right after it
+            self.learner._end_wait(decided.round, kind, answer)
 
     def due(self, now: Moment, round: int) -> list[str]:
         """Return the ids whose wait is over at a moment, when a round begins."""

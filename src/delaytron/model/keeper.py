@@ -94,8 +94,8 @@ class Keeper:
         """Wait no longer for what has waited too long at a moment, when a round begins."""
         for due in self.core.due(now, round):
             self._in_step = False
-            self.core.expire(due)
             self.store.settle(due, EXPIRED)
+            self.core.expire(due)
             self.note(facts.EXPIRED, due, b"", now)
 
     def note(self, kind: int, id: str | None, body: bytes, now: Moment) -> None:
@@ -130,15 +130,15 @@ class Keeper:
     def answer(self, id: str, value: float, now: Moment) -> None:
         """Take an answer that is wanted."""
         self._in_step = False
-        self.core.answer(id, value, now)
         self.store.settle(id, ANSWERED, value)
+        self.core.answer(id, value, now)
         self.note(facts.ANSWERED, id, facts.encode(value), now)
 
     def cancel(self, id: str, now: Moment) -> None:
         """Want no answer to an open decision."""
         self._in_step = False
-        self.core.cancel(id)
         self.store.settle(id, CANCELLED)
+        self.core.cancel(id)
         self.note(facts.CANCELLED, id, b"", now)
 
     def add_class(self, name: Any, now: Moment) -> None:
@@ -163,6 +163,7 @@ class Keeper:
     def reload(self) -> None:
         """Make the core from the newest snapshot and the facts after it."""
         if isinstance(self.store, MemoryStore):
+            self._finish_interrupted()
             return
         snapshot = self.store.snapshot()
         after = 0
@@ -180,6 +181,19 @@ class Keeper:
         self._since_snapshot = count
         self._generation = self.store.generation
         self._in_step = True
+
+    def _finish_interrupted(self) -> None:
+        """Do in memory, where there are no facts, what the store knows of and an interruption kept the core from."""
+        for issued, waiting in [*self.core.open.items(), *self.core.lapsed.items()]:
+            known = self.store.status(issued)
+            if known is None:
+                self.store.open_id(issued, waiting.label)
+            elif known.value is not None:
+                self.core.answer(issued, known.value, self.store.now())
+            elif known.status == CANCELLED:
+                self.core.cancel(issued)
+            elif known.status == EXPIRED and issued in self.core.open:
+                self.core.expire(issued)
 
     def _keep_snapshot(self) -> None:
         if self._since_snapshot >= FACTS_A_SNAPSHOT:
