@@ -163,11 +163,14 @@ class TestVerify:
         [
             ("DELETE FROM facts WHERE seq = 20", "fact 20 is missing"),
             ("DELETE FROM facts WHERE seq = (SELECT max(seq) FROM facts)", "is missing"),
-            ("UPDATE facts SET kind = 9 WHERE seq = 20", "kind is 9"),
+            ("UPDATE facts SET kind = 9 WHERE seq = 20", "unknown kind 9"),
             ("UPDATE facts SET id = 'r999' WHERE seq = 2", "fact 2 (decided of decision 'r999')"),
             ("UPDATE facts SET id = NULL WHERE seq = 2", "fact 2 (decided)"),
-            ("UPDATE facts SET clock = clock + 1 WHERE seq = 2", "the snapshot after fact"),
-            ("UPDATE ids SET value = 0.5 WHERE id = 'r5'", "of decision 'r5') does not agree: it tells"),
+            ("UPDATE facts SET clock = clock + 1 WHERE id = 'r39'", "the snapshot after fact"),
+            (
+                "UPDATE ids SET value = 0.5 WHERE id = 'r5'",
+                "'r5') does not agree: the table of ids has label",
+            ),
             ("UPDATE ids SET label = (label + 1) % 3 WHERE id = 'r7'", "(decided of decision 'r7')"),
             ("UPDATE ids SET status = 0, value = NULL WHERE id = 'r11'", "(cancelled of decision 'r11')"),
             ("UPDATE ids SET status = 2 WHERE id = 'r39'", "decision 'r39' is open by the facts only"),
@@ -287,7 +290,7 @@ class TestExport:
         assert result.exit_code == 2
         assert "is damaged" in result.stderr
         assert (tmp_path / "out.parquet").read_bytes() == b"old"
-        assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out.parquet"]
+        assert [path.name for path in tmp_path.iterdir() if "out.parquet" in path.name] == ["out.parquet"]
 
 
 class TestCompact:
@@ -318,7 +321,7 @@ class TestCompact:
         assert found["agrees"]
         assert (found["replayed_after"], found["snapshots"], found["decided"]) == (last, 2, 60)
         execute(journal, "DELETE FROM facts WHERE seq = ?", last + 5)
-        assert f"fact {last + 5} is missing" in document_of("verify", journal, code=1)["mismatch"]["reason"]
+        assert "there are facts of" in document_of("verify", journal, code=1)["mismatch"]["reason"]
 
     def test_a_large_journal_becomes_smaller(self, tmp_path):
         with dt.Model(["a", "b"], features=200, journal=tmp_path / "a.db", seed=1) as model:

@@ -12,12 +12,12 @@ from delaytron.files.atomic import replacing
 from delaytron.journal.records import ANSWERED
 from delaytron.journal.view import JournalView
 from delaytron.model import facts
+from delaytron.model.fact_checks import WORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 GROUP = 10_000  # decisions that are read, and written as a row group, at once
-STATUSES = ("open", "answered", "expired", "cancelled")  # by their numbers in the journal
 ENDINGS = (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED)
 DECISIONS = """
 SELECT facts.seq, facts.id, facts.wall, facts.body, ids.status, ids.value, ended.wall
@@ -159,7 +159,7 @@ def _table(made: list[_Made], about: _About, schema: "pa.Schema") -> "pa.Table":
         "prob": [one.prob for one in told],
         "learner": [about.learner] * len(made),
         "outcome": [_outcome(one, about.told_labels) for one in made],
-        "status": [STATUSES[one.status] for one in made],
+        "status": [WORDS[one.status] for one in made],
         "received_at": [None if one.ended is None else one.ended // 1000 for one in made],
     }
     arrays = {name: pa.array(column, type=schema.field(name).type) for name, column in columns.items()}

@@ -12,11 +12,21 @@ from delaytron.journal.records import OPEN, Fact
 from delaytron.journal.view import JournalView
 from delaytron.model import facts
 from delaytron.model.core import Core
-from delaytron.model.fact_checks import Known, check_fact, kind_of
-from delaytron.model.making import Recipe, encoder_of, make_core
+from delaytron.model.fact_checks import check_fact, kind_of
+from delaytron.model.making import Recipe, make_core
 from delaytron.model.snapshots import decompress, digest, unpack_core
 
 DAMAGED = (DelaytronError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+DECISIONS = "SELECT (SELECT count(*) FROM facts WHERE kind = ?), (SELECT count(*) FROM ids WHERE NOT purged)"
+SETTLED = """
+SELECT (SELECT count(DISTINCT id) FROM facts WHERE kind IN (?, ?, ?) AND id NOT IN (SELECT id FROM inbox)),
+(SELECT count(*) FROM ids WHERE status != ? AND NOT purged AND id NOT IN (SELECT id FROM inbox))
+"""
+COUNTS = {  # of facts and of ids, which must be equal; what is in the inbox has no fact yet
+    "decisions": (DECISIONS, (facts.DECIDED,)),
+    "settled decisions": (SETTLED, (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED, OPEN)),
+}
 
 Advance = Callable[[int], object]
 
@@ -93,7 +103,6 @@ class _Replay:
     def __init__(self, view: JournalView) -> None:
         self.view = view
         self.recipe = Recipe(**json.loads(view.config)["recipe"])
-        self.encoder = encoder_of(self.recipe)
         self.core = make_core(self.recipe)
         self.purged = 0
         self.after = 0
@@ -143,9 +152,11 @@ class _Replay:
     def _replay(self, fact: Fact) -> None:
         if fact.seq != self.seq + 1:
             raise _DisagreementError(self.seq + 1, f"fact {self.seq + 1} is missing, {fact.seq} comes after {self.seq}")
+        if fact.kind == facts.CREATED and fact.body != self.view.config:
+            raise _DisagreementError(fact.seq, f"fact {fact.seq} has another configuration than the journal")
         self.seq = fact.seq
         try:
-            check_fact(fact, Known(self.view.config, self.view.status(fact.id), self.core, self.encoder))
+            check_fact(fact, self.view.status(fact.id), self.core.as_wrong)
             self.core.apply(fact)
         except DAMAGED as problem:
             raise _DisagreementError(fact.seq, _told(fact, problem)) from None
@@ -177,10 +188,10 @@ class _Replay:
         if others:
             where = "by the table of ids" if others & listed else "by the facts"
             raise _DisagreementError(None, f"decision {min(others)!r} is open {where} only")
-        ((issued,),) = self.view.rows("SELECT count(*) FROM ids WHERE NOT purged")
-        decided = self.view.count_by_kind().get(facts.DECIDED, 0)
-        if issued != decided:
-            raise _DisagreementError(None, f"there are facts of {decided} decisions, the table of ids has {issued}")
+        for what, (sql, values) in COUNTS.items():
+            ((told, known),) = self.view.rows(sql, values)
+            if told != known:
+                raise _DisagreementError(None, f"there are facts of {told} {what}, the table of ids has {known}")
 
     def _compare_reopened(self, seq: int) -> None:
         core = self._core_of_snapshot(seq)
