@@ -1,0 +1,181 @@
+"""Decisions that nobody answers: by rounds and by time, over jumps of the clock and restarts."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models import FakeClock, abandon, learner_of, small_model
+
+import delaytron as dt
+from delaytron.model.waiting import Wait, read_wait
+
+YEAR = 365 * 86400
+
+
+def is_open(model, id):
+    """Whether a decision waits still, after the model has looked at its clock."""
+    model.digest()
+    return id in [decision.id for decision in model.open_decisions()]
+
+
+TIMES = {"30s": 30, "15m": 900, "6h": 21600, "7d": 604800, "2w": 1209600, " 1.5 h ": 5400, "0.25s": 0.25}
+
+
+@pytest.mark.parametrize(("given", "seconds"), [*TIMES.items(), (timedelta(days=1), 86400), (timedelta(0, 0, 1), 1e-6)])
+def test_times_are_read(given, seconds):
+    assert read_wait(given) == Wait(clock=round(seconds * 1e9))
+
+
+def test_rounds_are_read():
+    assert read_wait(7) == read_wait(np.int32(7)) == Wait(rounds=7)
+    assert read_wait(None) is None
+
+
+@settings(max_examples=20)
+@given(limit=st.integers(1, 5), gaps=st.lists(st.integers(0, 3), min_size=1, max_size=30))
+def test_expiry_by_rounds_comes_as_the_round_begins(limit, gaps):
+    model = small_model(expire_after=limit)
+    for t, gap in enumerate(gaps, start=1):
+        model.decide([1, 0], id=str(t))
+        for _ in range(gap):  # time passes, rounds do not
+            assert is_open(model, str(t))
+        assert [decision.id for decision in model.open_decisions()] == [
+            str(n) for n in range(max(1, t - limit + 1), t + 1)
+        ]
+    assert model.stats().expired == max(0, len(gaps) - limit)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.sampled_from("dad "), st.integers(0, 40)), min_size=1, max_size=40))
+def test_expiry_by_time_is_exact(steps):
+    with FakeClock().used() as clock:
+        model = small_model(expire_after="60s")
+        made = {}
+        for t, (step, seconds) in enumerate(steps):
+            clock.pass_time(seconds)
+            now = clock.uptime / 1e9
+            waiting = [issued for issued, at in made.items() if now - at < 60]
+            model.digest()
+            assert [decision.id for decision in model.open_decisions()] == waiting
+            if step == "d":
+                model.decide([1, 0], id=str(t))
+                made[str(t)] = now
+            elif step == "a" and made:
+                issued = next(iter(made))
+                assert model.feedback(issued, correct=True) == ("accepted" if issued in waiting else "expired")
+                del made[issued]
+
+
+def test_an_answer_at_the_last_moment_is_in_time(clock):
+    model = small_model(expire_after="6h")
+    model.decide([1, 0], id="a")
+    model.decide([1, 0], id="b")
+    clock.pass_time(6 * 3600 - 1e-9)
+    assert model.feedback("a", correct=True) == "accepted"
+    clock.pass_time(1e-9)
+    assert model.feedback("b", correct=True) == "expired"
+
+
+@pytest.mark.parametrize("jump", [YEAR, -YEAR, 3600, -3600])
+def test_a_jump_of_the_wall_clock_lets_nothing_expire(clock, jump, tmp_path):
+    options = {"expire_after": "1h", "journal": tmp_path / "a.db"}
+    model = small_model(**options)
+    model.decide([1, 0], id="a")
+    clock.set_wall_clock(jump)
+    assert is_open(model, "a")
+    model.close()
+    with small_model(**options) as again:
+        assert is_open(again, "a")
+        clock.pass_time(3599)
+        assert is_open(again, "a")
+        clock.pass_time(1)
+        assert not is_open(again, "a")
+        assert again.feedback("a", correct=True) == "expired"
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_time_passes_while_the_process_is_down(clock, tmp_path, crash):
+    options = {"expire_after": "1h", "journal": tmp_path / "a.db"}
+    model = small_model(**options)
+    model.decide([1, 0], id="a")
+    clock.pass_time(1800)
+    model.decide([1, 0], id="b")
+    abandon(model) if crash else model.close()
+    clock.pass_time(1800)
+    with small_model(**options) as again:
+        assert not is_open(again, "a")
+        assert is_open(again, "b")
+
+
+@pytest.mark.parametrize(("off", "waits"), [(1200, True), (1799, True), (1800, False), (-YEAR, True)])
+def test_after_a_restart_of_the_machine_the_wall_clock_tells_how_long_it_was_off(clock, tmp_path, off, waits):
+    options = {"expire_after": "1h", "journal": tmp_path / "a.db"}
+    model = small_model(**options)
+    model.decide([1, 0], id="a")
+    clock.pass_time(1800)
+    model.decide([1, 0], id="b")
+    abandon(model)
+    clock.restart_machine(off)
+    with small_model(**options) as again:
+        assert is_open(again, "a") is waits
+        assert is_open(again, "b")
+        clock.pass_time(3600)
+        assert not is_open(again, "b")
+
+
+def test_a_saved_model_goes_on_waiting(clock, tmp_path):
+    model = small_model(expire_after="1h")
+    model.decide([1, 0], id="a")
+    clock.pass_time(1800)
+    model.save(tmp_path / "m")
+    clock.pass_time(1799)
+    again = dt.load(tmp_path / "m")
+    assert is_open(again, "a")
+    clock.pass_time(1)
+    assert not is_open(again, "a")
+
+
+@pytest.mark.parametrize(("learner", "own"), [("delaytron", {"gamma": 0.5}), ("bandit_logit", {})])
+def test_no_answer_in_time_is_wrong_until_right_comes(clock, learner, own):
+    by_time = dt.Model(["x", "y"], learner=learner, features=2, seed=3, expire_after="1h", on_expiry="wrong", **own)
+    by_rounds = dt.LEARNERS[learner](2, 2, seed=3, expire_after=2, on_expiry="wrong", **own)
+    for t in range(1, 21):
+        by_time.decide([1, t % 3], id=str(t))
+        by_rounds.decide([1, t % 3])
+        clock.pass_time(1800)
+        if t % 5 == 0:  # of two rounds ago, which count as wrong by the next
+            assert by_time.feedback(str(t - 3), correct=True) == by_rounds.feedback(t - 3, correct=True) == "accepted"
+            assert by_time.feedback(str(t - 3), correct=True) == "duplicate"
+        if t % 5 == 1 and t > 1:
+            assert by_time.feedback(str(t), correct=False) == by_rounds.feedback(t, correct=False) == "accepted"
+    assert learner_of(by_time).weights.tobytes() == by_rounds.weights.tobytes()
+    told = by_time.stats()
+    assert told.late == 4
+    assert told.answered == 7
+
+
+def test_late_answers_of_every_kind_are_taken_once(clock, tmp_path):
+    model = small_model(expire_after="1h", on_expiry="wrong", journal=tmp_path / "a.db")
+    for name in "abcd":
+        model.decide([1, 0], id=name)
+    clock.pass_time(3600)
+    model.decide([1, 0], id="e")
+    assert model.stats().expired == 4
+    assert model.feedback("a", reward=0.5) == "accepted"
+    assert model.feedback("b", correct=False) == "accepted"
+    with dt.Journal(tmp_path / "a.db") as other:
+        assert other.feedback("c", correct=True) == "accepted"
+        assert other.feedback("c", correct=True) == "duplicate"
+    with pytest.raises(dt.ConflictingFeedback):
+        model.feedback("c", correct=False)
+    with pytest.raises(dt.ConflictingFeedback):
+        model.feedback("b", correct=True)
+    model.decide([1, 0])
+    assert (model.stats().late, model.stats().answered) == (3, 3)
+    digest = model.digest()
+    abandon(model)
+    with dt.Model.open(tmp_path / "a.db") as again:
+        assert again.digest() == digest
+        assert again.feedback("d", correct=True) == "accepted"

@@ -1,0 +1,227 @@
+"""dt.Model: decisions, ids, many at once, and what cannot be done; every error changes nothing."""
+
+import copy
+import pickle
+from collections import UserDict
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from models import CLASSES, refused, small_model
+
+import delaytron as dt
+
+
+def test_a_decision_tells_its_id_round_label_and_probability():
+    model = small_model()
+    first = model.decide([1, 0], id="req-17")
+    assert (first.id, first.round, first.greedy) == ("req-17", 1, "small")
+    assert first.label in CLASSES
+    assert first.prob == pytest.approx(0.5 + 0.5 / 3 if first.label == "small" else 0.5 / 3)
+    assert model.decide([1, 0]).round == 2
+
+
+def test_random_ids_have_128_bits():
+    model = small_model()
+    ids = {model.decide([1, 0]).id for _ in range(50)}
+    assert len(ids) == 50
+    assert all(len(bytes.fromhex(issued)) == 16 for issued in ids)
+
+
+@pytest.mark.parametrize("id", [5, "", "x" * 201, "ä" * 101, "a\0b", "\ud800", b"a", ["a"]], ids=repr)
+def test_wrong_ids_are_refused(id):
+    model = small_model()
+    refused(model, lambda: model.decide([1, 0], id=id), "id must")
+    refused(model, lambda: model.decide_many([[1, 0]], ids=[id]), "id must")
+    refused(model, lambda: model.feedback(id, correct=True), "id must")
+    refused(model, lambda: model.cancel(id), "id must")
+
+
+@pytest.mark.parametrize("id", ["x" * 200, "ä" * 100, "a b\n", np.str_("n")], ids=repr)
+def test_ids_of_up_to_200_bytes_are_taken(id):
+    model = small_model()
+    assert model.decide([1, 0], id=id).id == id
+    assert model.feedback(id, correct=True) == "accepted"
+
+
+def test_no_id_is_issued_twice(tmp_path):
+    model = small_model(expire_after=2)
+    for name, end in {"a": model.cancel, "b": lambda given: model.feedback(given, correct=True), "c": str}.items():
+        model.decide([1, 0], id=name)
+        end(name)
+    for _ in range(3):
+        model.decide([1, 0])  # c expires
+    model.save(tmp_path / "model.safetensors")
+    again = dt.load(tmp_path / "model.safetensors")
+    for one in (model, again):
+        for name in "abc":
+            refused(one, lambda one=one, name=name: one.decide([1, 0], id=name), "issued before")
+        refused(one, lambda one=one: one.decide_many([[1, 0]] * 2, ids=["new", "a"]), "issued before")
+        assert one.feedback("c", correct=True) == "expired"
+        assert one.feedback("a", correct=True) == "cancelled"
+
+
+def test_many_decisions_are_as_one_after_another(clock):
+    many, one = small_model(expire_after=3), small_model(expire_after=3)
+    xs = [[1.0, t] for t in range(20)]
+    ids = [str(t) for t in range(20)]
+    assert many.decide_many(np.array(xs), ids=ids) == [one.decide(x, id=i) for x, i in zip(xs, ids, strict=True)]
+    assert many.digest() == one.digest()
+    assert len({decision.id for decision in many.decide_many(xs, allowed=["small"])}) == 20
+    before = many.digest()
+    assert many.decide_many([]) == []
+    assert many.digest() == before
+
+
+@pytest.mark.parametrize(
+    ("xs", "ids", "words"),
+    [
+        ([[1, 0], [1]], None, "2 numbers"),
+        ([[1, 0], [1, np.nan]], None, "finite"),
+        ("ab", None, "xs must be a list"),
+        ({"a": 1}, None, "xs must be a list"),
+        (5, None, "xs must be a list"),
+        ([[1, 0]] * 2, ["a"], "one for each of the 2 xs, got 1"),
+        ([[1, 0]] * 2, ["a", "a"], "different, got 'a' twice"),
+        ([[1, 0]] * 2, "ab", "ids must be a list"),
+        ([[1, 0]] * 2, ["a", "old"], "'old' was issued before"),
+    ],
+)
+def test_many_are_all_or_none(xs, ids, words):
+    model = small_model(expire_after=2)
+    model.decide([1, 0], id="old")
+    model.decide([1, 0])
+    refused(model, lambda: model.decide_many(xs, ids=ids), words)
+    assert len(model.open_decisions()) == 2
+
+
+@pytest.mark.parametrize("x", [[1], [1, np.inf], [1, "a"], None, {"a": 1}, "ab"], ids=repr)
+def test_a_decision_that_fails_lets_nothing_expire(x):
+    model = small_model(expire_after=1)
+    model.decide([1, 0], id="a")
+    refused(model, lambda: model.decide(x), "x must")
+    refused(model, lambda: model.decide([1, 0], id="a"), "issued before")
+    assert model.feedback("a", correct=True) == "accepted"
+
+
+class Trouble(UserDict):
+    def __getitem__(self, name):
+        raise RuntimeError("out of paper")
+
+
+def test_an_error_of_the_caller_passes_and_changes_nothing():
+    model = dt.Model(CLASSES, learner="delaytron", features=["a"], seed=1)
+    model.decide({"a": 1})
+    before = model.digest()
+    with pytest.raises(RuntimeError, match="out of paper"):
+        model.decide(Trouble(a=1))
+    with pytest.raises(RuntimeError, match="out of paper"):
+        model.decide({"a": 1}, allowed=(Trouble()[0] for _ in "a"))
+    assert model.digest() == before
+
+
+def test_nothing_of_a_model_can_be_assigned():
+    model = small_model()
+    for name in ("gamma", "seed", "learner", "classes", "expire_after", "journal", "_keeper", "anything", "decide"):
+        with pytest.raises(AttributeError, match=f"fixed once it is made, {name} too"):
+            setattr(model, name, 0.9)
+        with pytest.raises(AttributeError, match="fixed once it is made"):
+            delattr(model, name)
+    with pytest.raises(TypeError):
+        vars(model)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps], ids=lambda call: call.__name__)
+def test_a_model_is_not_copied(duplicate):
+    with pytest.raises(TypeError, match=r"cannot be copied or pickled.*save\(path\)"):
+        duplicate(small_model())
+
+
+def test_a_model_shows_what_it_is():
+    model = small_model()
+    model.decide([1, 0])
+    assert repr(model) == "Model(['small', 'medium', 'large'], learner='delaytron', open=1)"
+    assert model.at_risk is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"learner": "delaytorn"}, "delaytron"),
+        ({"learner": []}, "one of"),
+        ({"learner": 7}, "one of"),
+        ({"learner": "dilute"}, "plays sets of labels"),
+        ({"features": "hash"}, "features must be"),
+        ({"features": 0}, "features"),
+        ({"features": "hashed", "bits": 25}, "bits must be"),
+        ({"features": "hashed", "ngrams": 0}, "ngrams must be"),
+        ({"durability": "none"}, "durability must be"),
+        ({"expire_after": "6 hours"}, "'30s', '15m', '6h'"),
+        ({"expire_after": 0}, "a number of decisions"),
+        ({"expire_after": True}, "a number of decisions"),
+        ({"expire_after": timedelta(0)}, "above 0"),
+        ({"expire_after": "0s"}, "above 0"),
+        ({"expire_after": "5300w"}, "at most 100 years"),
+        ({"on_expiry": "wrong"}, "needs expire_after"),
+        ({"on_expiry": "forget", "expire_after": 3}, "on_expiry must be"),
+        ({"learner": "perceptron", "gamma": None, "expire_after": 3, "on_expiry": "wrong"}, "true label"),
+        ({"seed": -1}, "seed must be"),
+        ({"gamma": 2.0}, "gamma must be"),
+        ({"journal": 5}, "cannot be the path"),
+        ({"journal": "no/such/folder/a.db"}, "no folder"),
+    ],
+)
+def test_what_no_model_can_be_made_of_is_refused(options, words):
+    given = {"learner": "delaytron", "features": 2, "gamma": 0.5} | options
+    with pytest.raises(dt.InvalidInput) as caught:
+        dt.Model(CLASSES, **{name: value for name, value in given.items() if value is not None})
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_parameter_that_the_learner_lacks_is_named():
+    with pytest.raises(TypeError, match="gama"):
+        small_model(gama=0.1)
+
+
+def test_a_learner_may_be_given_by_its_class_and_numbers_by_numpy():
+    model = dt.Model(
+        np.array(CLASSES), learner=dt.Delaytron, features=np.int64(2), seed=np.int64(3), gamma=np.float32(0.5)
+    )
+    twin = small_model()
+    assert [model.decide([1, t]).label for t in range(20)] == [twin.decide([1, t]).label for t in range(20)]
+
+
+def test_a_saved_model_goes_on_exactly(tmp_path, clock):
+    model = dt.Model(CLASSES, learner="delaytron", bits=6, seed=1, gamma=0.5, expire_after="1h", on_expiry="wrong")
+    for t in range(40):
+        model.decide({"a": t % 5, "b": str(t % 3)}, id=str(t))
+        clock.pass_time(60)
+        if t % 2:
+            model.feedback(str(t - 1), reward=t / 40)
+        if t == 20:
+            model.add_class("huge")
+            model.retire_class("small")
+    model.save(tmp_path / "m")
+    again = dt.load(tmp_path / "m")
+    assert again.digest() == model.digest()
+    assert again.explain({"a": 1}) == model.explain({"a": 1})
+    assert set(again.explain({"a": 1}).features) == {"a"}
+    for one in (model, again):
+        for t in range(40, 60):
+            one.decide({"a": t % 5, "b": str(t % 3)}, id=str(t))
+            one.feedback(str(t - 20), correct=t % 3 == 0) if t % 2 else None
+    assert again.digest() == model.digest()
+    assert again.stats() == model.stats()
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    model = small_model()
+    model.decide([1, 0], id="a")
+    path = tmp_path / "m"
+    model.save(path)
+    content = path.read_bytes()
+    for place in (0, 100, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(dt.InvalidInput):
+            dt.load(path)
