@@ -1,12 +1,26 @@
-"""Facts beside the table of ids: what a fact tells of a decision must be what the table has."""
+"""What is read of a journal that another process may own: its recipe, and facts beside the table of ids."""
 
+import json
 from collections.abc import Callable
 
 from delaytron.errors import JournalError
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, Fact, Status
+from delaytron.journal.view import JournalView
+from delaytron.learners.files import UNREADABLE
 from delaytron.model import facts
+from delaytron.model.core import Core
+from delaytron.model.making import Recipe, make_core
 
 WORDS = ("open", "answered", "expired", "cancelled")  # by the numbers that a journal has for them
+
+
+def begin(view: JournalView) -> tuple[Recipe, Core]:
+    """Return what a journal was made for, and a model of this kind that knows nothing yet."""
+    try:
+        recipe = Recipe(**json.loads(view.config)["recipe"])
+        return recipe, make_core(recipe)
+    except UNREADABLE as problem:
+        raise JournalError(f"{view.path} has no configuration that this version can read: {problem!r}") from None
 
 
 def check_fact(fact: Fact, known: Status | None, as_wrong: bool) -> None:

@@ -12,8 +12,7 @@ from delaytron.journal.records import OPEN, Fact
 from delaytron.journal.view import JournalView
 from delaytron.model import facts
 from delaytron.model.core import Core
-from delaytron.model.fact_checks import check_fact, kind_of
-from delaytron.model.making import Recipe, make_core
+from delaytron.model.fact_checks import begin, check_fact, kind_of
 from delaytron.model.snapshots import decompress, digest, unpack_core
 
 DAMAGED = (DelaytronError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -27,6 +26,7 @@ COUNTS = {  # of facts and of ids, which must be equal; what is in the inbox has
     "decisions": (DECISIONS, (facts.DECIDED,)),
     "settled decisions": (SETTLED, (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED, OPEN)),
 }
+STEP = 500  # facts between two calls that tell how far it is
 
 Advance = Callable[[int], object]
 
@@ -102,8 +102,9 @@ class _Replay:
 
     def __init__(self, view: JournalView) -> None:
         self.view = view
-        self.recipe = Recipe(**json.loads(view.config)["recipe"])
-        self.core = make_core(self.recipe)
+        self.recipe, self.core = begin(view)
+        self.facts: dict[str, int] = {}
+        self.snapshots: list[int] = []
         self.purged = 0
         self.after = 0
         self.seq = 0
@@ -114,21 +115,22 @@ class _Replay:
         damage = self.view.damage()
         if damage is not None:
             raise _DisagreementError(None, f"SQLite finds the file damaged: {damage}")
+        self.facts = {kind_of(kind): count for kind, count in self.view.count_by_kind().items()}
         self.purged = self.view.purged()
+        self.snapshots = self.view.snapshot_seqs()
         self._start()
         last = self.view.last_seq
         advance = None if started is None else started(last - self.after)
-        for fact in self.view.facts(self.after):
+        for count, fact in enumerate(self.view.facts(self.after), start=1):
             self._replay(fact)
-            if advance is not None:
-                advance(1)
+            if advance is not None and (count % STEP == 0 or fact.seq == last):
+                advance(count % STEP or STEP)
         if self.seq != last:
             raise _DisagreementError(self.seq + 1, f"fact {self.seq + 1} is missing, the last one is {last}")
         self._compare_end()
 
     def _start(self) -> None:
         """Begin with the first fact; if some were dropped, with the oldest snapshot after which all are there."""
-        self.snapshots = self.view.snapshot_seqs()
         if self.purged and self.snapshots and not self._has_all_after(0):
             complete = [seq for seq in self.snapshots if self._has_all_after(seq)]
             self.after = self.seq = [*complete, self.snapshots[-1]][0]
@@ -204,7 +206,7 @@ class _Replay:
         """Return what was found."""
         tally = self.core.tally
         return Verification(
-            {kind_of(kind): count for kind, count in self.view.count_by_kind().items()},
+            self.facts,
             self.after,
             self.seq - self.after,
             self.checked,
