@@ -1,6 +1,7 @@
 """How fast the package is, as ratios against plain loops that are measured in the same minutes.
 
-``python benchmarks/speed.py`` prints the tables; ``--quick`` measures less; ``--write`` also writes RESULTS.md.
+``python benchmarks/speed.py`` prints the tables; ``--quick`` measures less, ``--full`` also what takes long, and
+``--write`` also writes RESULTS.md.
 All on one thread and in float64 unless said otherwise. Contestants take turns and each keeps its best time, and
 on one thread it is CPU time that counts: a busy machine then slows all of them or none.
 """
@@ -22,6 +23,7 @@ from c_loop import c_dense, c_sparse
 from data import GAMMA, cases, two_forms
 from delaytron.rng import stream
 from latency import online, start_up
+from model import durable, model_online, opening
 from report import Sheet, machine, markdown, show
 from vowpal import learn_seconds
 
@@ -173,12 +175,14 @@ def threads(quick):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds and repeats")
+    parser.add_argument("--full", action="store_true", help="also open a journal of a million decisions")
     parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.name}")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(machine(), "", highlight=False)
     sheets = []
-    for section in (simulator, default_learner, threads, online, start_up):
+    sections = [simulator, default_learner, threads, online, model_online, durable, start_up]
+    for section in [*sections, opening] if options.full else sections:
         sheets.append(section(options.quick))
         show(console, sheets[-1])
     if options.write:

@@ -146,7 +146,7 @@ def printed(line, promised):
 def test_examples_run_and_print_what_they_say(page, block, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(block, f"docs/{page}", "exec"), {})  # noqa: S102
-    promised = re.findall(r"^print\(.*\)\s+# (.*)$", block, re.MULTILINE)
+    promised = re.findall(r"^ *print\(.*\)\s+# (.*)$", block, re.MULTILINE)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(promised)
     for line, promise in zip(lines, promised, strict=True):

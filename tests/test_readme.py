@@ -1,4 +1,4 @@
-"""The README: its example runs, its links lead somewhere, and its table has the figures of docs/results."""
+"""The README: its examples run, its links lead somewhere, and its table has the figures of docs/results."""
 
 import csv
 import re
@@ -17,12 +17,24 @@ VOWPAL = {
 }
 
 
-def test_the_example_runs(capsys):
-    assert len(PYTHON) == 1
+def test_there_are_two_examples():
+    assert len(PYTHON) == 2
+
+
+def test_the_example_of_a_learner_runs(capsys):
     exec(PYTHON[0], {})  # noqa: S102
     pending, accuracy = capsys.readouterr().out.split()
     assert int(pending) == 100
     assert accuracy.startswith("0.99")
+
+
+def test_the_example_of_a_model_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(PYTHON[1], {})  # noqa: S102
+    name, label, prob, said = capsys.readouterr().out.split()
+    assert (name, said) == ("req-17", "accepted")
+    assert label in ("small", "medium", "large")
+    assert 0 < float(prob) <= 1
 
 
 def test_it_is_short():

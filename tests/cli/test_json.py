@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+import delaytron as dt
 from delaytron import cli
 from delaytron.cli.documents import DOCUMENTS, SCHEMA, json_schema, schema_text
 
@@ -35,6 +36,9 @@ COMMANDS = {
     "delays": ["delays", "log.csv"],
     "bounds": ["bounds", "--rounds", "300", "--delay", "9+missing:0.1"],
     "bounds_with_data": ["bounds", "--data", "synsep", "--delay", "9", *SAMPLES, *PLAYED],
+    "verify": ["verify", "router.db"],
+    "export": ["export", "router.db", "decisions.parquet"],
+    "compact": ["compact", "router.db", "--older-than", "30d"],
     "plan": ["plan", "--classes", "3", "--delay", "20", "--target", "0.4", "--tuning-runs", "1", *PLAYED],
 }
 SEVERAL_SHAPES = {"kind", "bounds"}  # a word of its own in each; with and without what was measured
@@ -44,6 +48,8 @@ def document_of(args, folder, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "spec.toml").write_text(EXPERIMENT)
     (folder / "log.csv").write_text("\n".join(LOG))
+    with dt.Model(["small", "large"], features=2, journal="router.db", seed=0) as model:
+        model.feedback(model.decide([0.5, 1.0]).id, reward=0.7)
     result = CliRunner().invoke(cli.app, [*args, "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

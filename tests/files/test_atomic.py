@@ -14,7 +14,7 @@ import pytest
 
 import delaytron as dt
 from delaytron.files import atomic
-from delaytron.files.atomic import replace_arrays, replace_file
+from delaytron.files.atomic import replace_arrays, replace_file, replacing
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="rights, links and locks of POSIX")
 
@@ -323,3 +323,30 @@ def test_a_process_killed_at_any_moment_leaves_a_whole_file(tmp_path):
     assert left  # some were killed in the middle of a save
     replace_file(path, b"last")
     assert names(tmp_path) == ["a"]
+
+
+def test_a_file_can_be_written_piece_by_piece(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with replacing(path) as file:
+        for piece in (b"one, ", b"two"):
+            file.write(piece)
+            assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"one, two"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_goes_wrong_between_the_pieces_leaves_all_as_it_was(tmp_path, there):
+    path = tmp_path / "a"
+    if there:
+        path.write_bytes(b"old")
+
+    def half():
+        with replacing(path) as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        half()
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == ({"a": b"old"} if there else {})

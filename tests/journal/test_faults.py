@@ -8,6 +8,7 @@ from shutil import which
 from tempfile import TemporaryDirectory
 
 import pytest
+
 from crashes import build_recorder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or which("gcc") is None, reason="needs gcc and LD_PRELOAD")

@@ -8,8 +8,9 @@ from random import Random
 from shutil import rmtree, which
 
 import pytest
-from crashes import Disk, build_recorder, images, read_log
 from workload import check, lines
+
+from crashes import Disk, build_recorder, images, read_log
 
 HERE = Path(__file__).parent
 

@@ -12,12 +12,14 @@ from delaytron.files.atomic import replacing
 from delaytron.journal.records import ANSWERED
 from delaytron.journal.view import JournalView
 from delaytron.model import facts
+from delaytron.model.fact_checks import WORDS, begin
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Started = Callable[[int], Callable[[int], object]]
+
 GROUP = 10_000  # decisions that are read, and written as a row group, at once
-STATUSES = ("open", "answered", "expired", "cancelled")  # by their numbers in the journal
 ENDINGS = (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED)
 DECISIONS = """
 SELECT facts.seq, facts.id, facts.wall, facts.body, ids.status, ids.value, ended.wall
@@ -53,7 +55,7 @@ class _About(NamedTuple):
     told_labels: bool
 
 
-def export_journal(path: str | Path, target: Path, started: Callable[[int], Callable[[int], object]]) -> Exported:
+def export_journal(path: str | Path, target: Path, started: Started | None = None) -> Exported:
     """Write the decisions of a journal to a Parquet file, some thousand at once; another process may go on writing.
 
     Parameters
@@ -72,9 +74,8 @@ def export_journal(path: str | Path, target: Path, started: Callable[[int], Call
     ...     file = Path(folder, "decisions.parquet")
     ...     with dt.Model(classes=["a", "b"], features=2, journal=f"{folder}/a.db", seed=1) as model:
     ...         said = model.feedback(model.decide([1.0, 0.5], id="req-1").id, reward=0.7)
-    ...         export_journal(f"{folder}/a.db", file, lambda count: print)
+    ...         export_journal(f"{folder}/a.db", file)
     ...     pyarrow.parquet.read_table(file).select(["id", "values", "outcome", "status"]).to_pylist()
-    1
     Exported(decided=1, purged=0)
     [{'id': 'req-1', 'values': [1.0, 0.5], 'outcome': 0.7, 'status': 'answered'}]
     """
@@ -84,20 +85,21 @@ def export_journal(path: str | Path, target: Path, started: Callable[[int], Call
         about = _read_about(view)
         schema = _schema(about)
         count = view.count_by_kind().get(facts.DECIDED, 0)
-        advance = started(count)
+        advance = None if started is None else started(count)
         with replacing(Path(target)) as file, ParquetWriter(file, schema) as writer:
             for made in _groups(view):
                 writer.write_table(_table(made, about, schema))
-                advance(len(made))
+                if advance is not None:
+                    advance(len(made))
         return Exported(count, view.purged())
 
 
 def _read_about(view: JournalView) -> _About:
-    config = json.loads(view.config)
-    names = config["classes"] if view.classes is None else json.loads(view.classes)
+    recipe, core = begin(view)
+    names = core.classes.names if view.classes is None else json.loads(view.classes)
     if not all(isinstance(name, int) for name in names):
         names = [str(name) for name in names]  # a column has one type
-    return _About(names, config["recipe"]["asked"]["learner"], config["feedback_type"] == "label")
+    return _About(names, recipe.asked["learner"], core.learner.feedback_type == "label")
 
 
 def _schema(about: _About) -> "pa.Schema":
@@ -159,7 +161,7 @@ def _table(made: list[_Made], about: _About, schema: "pa.Schema") -> "pa.Table":
         "prob": [one.prob for one in told],
         "learner": [about.learner] * len(made),
         "outcome": [_outcome(one, about.told_labels) for one in made],
-        "status": [STATUSES[one.status] for one in made],
+        "status": [WORDS[one.status] for one in made],
         "received_at": [None if one.ended is None else one.ended // 1000 for one in made],
     }
     arrays = {name: pa.array(column, type=schema.field(name).type) for name, column in columns.items()}

@@ -1,34 +1,36 @@
-"""Facts as they come from a disk: compiled code must not see numbers that no model can have written."""
+"""What is read of a journal that another process may own: its recipe, and facts beside the table of ids."""
 
+import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import numpy as np
 
 from delaytron.errors import JournalError
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, Fact, Status
-from delaytron.learners.rows import check_row
+from delaytron.journal.view import JournalView
+from delaytron.learners.files import UNREADABLE
 from delaytron.model import facts
 from delaytron.model.core import Core
-from delaytron.model.encoding import FeatureEncoder
-from delaytron.records import Ints, Row
+from delaytron.model.making import Recipe, make_core
+
+WORDS = ("open", "answered", "expired", "cancelled")  # by the numbers that a journal has for them
 
 
-class Known(NamedTuple):
-    """Against what a fact is held: the journal's configuration and table of ids, and the state before the fact."""
+def begin(view: JournalView) -> tuple[Recipe, Core]:
+    """Return what a journal was made for, and a model of this kind that knows nothing yet."""
+    try:
+        recipe = Recipe(**json.loads(view.config)["recipe"])
+        return recipe, make_core(recipe)
+    except UNREADABLE as problem:
+        raise JournalError(f"{view.path} has no configuration that this version can read: {problem!r}") from None
 
-    config: bytes
-    status: Status | None
-    core: Core
-    encoder: FeatureEncoder
 
+def check_fact(fact: Fact, known: Status | None, as_wrong: bool) -> None:
+    """Raise if the table of ids has something else of a fact's decision; it has the last word of each decision.
 
-def check_fact(fact: Fact, known: Known) -> None:
-    """Raise if a fact is damaged, or the table of ids tells something else of its decision."""
-    check = CHECKS.get(fact.kind)
-    if check is None:
-        raise JournalError(f"its kind is {fact.kind}, which this version does not know")
-    check(fact, known)
+    Where decisions expire `as_wrong`, one that had expired may have been answered later.
+    """
+    agrees = CHECKS.get(fact.kind)
+    if agrees is not None and (known is None or not agrees(fact.body, known, as_wrong)):
+        raise JournalError(f"the table of ids has {_told(known)}")
 
 
 def kind_of(kind: int) -> str:
@@ -36,82 +38,33 @@ def kind_of(kind: int) -> str:
     return facts.KINDS[kind] if 0 <= kind < len(facts.KINDS) else f"kind {kind}"
 
 
-def _check_created(fact: Fact, known: Known) -> None:
-    if fact.seq != 1 or fact.body != known.config:
-        raise JournalError("it has another configuration than the journal")
+def _agrees_decided(body: bytes, known: Status, _: bool) -> bool:
+    return facts.decode_decided(body).label == known.label
 
 
-def _check_decided(fact: Fact, known: Known) -> None:
-    told = facts.decode_decided(fact.body)
-    n_classes = len(known.core.classes.names)
-    _check_shape(told.row, known.encoder)
-    check_row(told.row.values)
-    labels = told.labels(known.core.classes.allowed(None))
-    if labels.size == 0 or not _ascending_below(labels, n_classes):
-        raise JournalError(f"it allows the labels {labels[:10].tolist()} of {n_classes} classes")
-    if known.status is None or known.status.label != told.label:
-        raise JournalError(f"it tells of label {told.label}, the table of ids has {_word(known.status)}")
+def _agrees_answered(body: bytes, known: Status, _: bool) -> bool:
+    value = facts.decode(body)
+    return known.status == ANSWERED and isinstance(value, float) and value == known.value
 
 
-def _check_shape(row: Row, encoder: FeatureEncoder) -> None:
-    count = row.values.size
-    if encoder.sparse:
-        good = row.indices is not None and row.indices.size == count
-        good = good and _ascending_below(row.indices, encoder.n_features)
-    else:
-        good = row.indices is None and count == encoder.n_features
-    if not (good and np.isfinite(row.values).all()):
-        raise JournalError(f"its row of {count} numbers does not fit {encoder.n_features} features")
+def _agrees_expired(_: bytes, known: Status, as_wrong: bool) -> bool:
+    return known.status == EXPIRED or (as_wrong and known.status == ANSWERED)
 
 
-def _ascending_below(numbers: Ints, limit: int) -> bool:
-    inside = numbers.size == 0 or 0 <= int(numbers[0]) <= int(numbers[-1]) < limit
-    return inside and bool((numbers[1:] > numbers[:-1]).all())
+def _agrees_cancelled(_: bytes, known: Status, __: bool) -> bool:
+    return known.status == CANCELLED
 
 
-def _check_answered(fact: Fact, known: Known) -> None:
-    value = facts.decode(fact.body)
-    _check_value(value, known.core)
-    if known.status is None or known.status.status != ANSWERED or known.status.value != value:
-        raise JournalError(f"it tells {value!r}, the table of ids has {_word(known.status)}")
-
-
-def _check_value(value: Any, core: Core) -> None:
-    is_label = core.learner.feedback_type == "label"
-    most = len(core.classes.names) - 1 if is_label else 1
-    good = isinstance(value, float) and 0 <= value <= most and (value.is_integer() or not is_label)
-    if not good:
-        raise JournalError(f"its answer is {value!r}, which must be from 0 to {most}")
-
-
-def _check_expired(_: Fact, known: Known) -> None:
-    allowed = (EXPIRED, ANSWERED) if known.core.as_wrong else (EXPIRED,)
-    if known.status is None or known.status.status not in allowed:
-        raise JournalError(f"the table of ids has {_word(known.status)}")
-
-
-def _check_cancelled(_: Fact, known: Known) -> None:
-    if known.status is None or known.status.status != CANCELLED:
-        raise JournalError(f"the table of ids has {_word(known.status)}")
-
-
-def _check_class(fact: Fact, _: Known) -> None:
-    facts.decode(fact.body)
-
-
-def _word(status: Status | None) -> str:
-    if status is None:
+def _told(known: Status | None) -> str:
+    if known is None:
         return "nothing"
-    word = ("open", "answered", "expired", "cancelled")[status.status]
-    return f"label {status.label}, {word}" + ("" if status.value is None else f" {status.value!r}")
+    answer = "" if known.value is None else f" {known.value!r}"
+    return f"label {known.label}, {WORDS[known.status]}{answer}"
 
 
-CHECKS: dict[int, Callable[[Fact, Known], None]] = {
-    facts.CREATED: _check_created,
-    facts.DECIDED: _check_decided,
-    facts.ANSWERED: _check_answered,
-    facts.EXPIRED: _check_expired,
-    facts.CANCELLED: _check_cancelled,
-    facts.CLASS_ADDED: _check_class,
-    facts.CLASS_RETIRED: _check_class,
+CHECKS: dict[int, Callable[[bytes, Status, bool], bool]] = {
+    facts.DECIDED: _agrees_decided,
+    facts.ANSWERED: _agrees_answered,
+    facts.EXPIRED: _agrees_expired,
+    facts.CANCELLED: _agrees_cancelled,
 }

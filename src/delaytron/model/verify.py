@@ -12,11 +12,21 @@ from delaytron.journal.records import OPEN, Fact
 from delaytron.journal.view import JournalView
 from delaytron.model import facts
 from delaytron.model.core import Core
-from delaytron.model.fact_checks import Known, check_fact, kind_of
-from delaytron.model.making import Recipe, make_core
+from delaytron.model.fact_checks import begin, check_fact, kind_of
 from delaytron.model.snapshots import decompress, digest, unpack_core
 
 DAMAGED = (DelaytronError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+DECISIONS = "SELECT (SELECT count(*) FROM facts WHERE kind = ?), (SELECT count(*) FROM ids WHERE NOT purged)"
+SETTLED = """
+SELECT (SELECT count(DISTINCT id) FROM facts WHERE kind IN (?, ?, ?) AND id NOT IN (SELECT id FROM inbox)),
+(SELECT count(*) FROM ids WHERE status != ? AND NOT purged AND id NOT IN (SELECT id FROM inbox))
+"""
+COUNTS = {  # of facts and of ids, which must be equal; what is in the inbox has no fact yet
+    "decisions": (DECISIONS, (facts.DECIDED,)),
+    "settled decisions": (SETTLED, (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED, OPEN)),
+}
+STEP = 500  # facts between two calls that tell how far it is
 
 Advance = Callable[[int], object]
 
@@ -92,8 +102,9 @@ class _Replay:
 
     def __init__(self, view: JournalView) -> None:
         self.view = view
-        self.recipe = Recipe(**json.loads(view.config)["recipe"])
-        self.core = make_core(self.recipe)
+        self.recipe, self.core = begin(view)
+        self.facts: dict[str, int] = {}
+        self.snapshots: list[int] = []
         self.purged = 0
         self.after = 0
         self.seq = 0
@@ -104,21 +115,22 @@ class _Replay:
         damage = self.view.damage()
         if damage is not None:
             raise _DisagreementError(None, f"SQLite finds the file damaged: {damage}")
+        self.facts = {kind_of(kind): count for kind, count in self.view.count_by_kind().items()}
         self.purged = self.view.purged()
+        self.snapshots = self.view.snapshot_seqs()
         self._start()
         last = self.view.last_seq
         advance = None if started is None else started(last - self.after)
-        for fact in self.view.facts(self.after):
+        for count, fact in enumerate(self.view.facts(self.after), start=1):
             self._replay(fact)
-            if advance is not None:
-                advance(1)
+            if advance is not None and (count % STEP == 0 or fact.seq == last):
+                advance(count % STEP or STEP)
         if self.seq != last:
             raise _DisagreementError(self.seq + 1, f"fact {self.seq + 1} is missing, the last one is {last}")
         self._compare_end()
 
     def _start(self) -> None:
         """Begin with the first fact; if some were dropped, with the oldest snapshot after which all are there."""
-        self.snapshots = self.view.snapshot_seqs()
         if self.purged and self.snapshots and not self._has_all_after(0):
             complete = [seq for seq in self.snapshots if self._has_all_after(seq)]
             self.after = self.seq = [*complete, self.snapshots[-1]][0]
@@ -142,9 +154,11 @@ class _Replay:
     def _replay(self, fact: Fact) -> None:
         if fact.seq != self.seq + 1:
             raise _DisagreementError(self.seq + 1, f"fact {self.seq + 1} is missing, {fact.seq} comes after {self.seq}")
+        if fact.kind == facts.CREATED and fact.body != self.view.config:
+            raise _DisagreementError(fact.seq, f"fact {fact.seq} has another configuration than the journal")
         self.seq = fact.seq
         try:
-            check_fact(fact, Known(self.view.config, self.view.status(fact.id), self.core, self.core.encoder))
+            check_fact(fact, self.view.status(fact.id), self.core.as_wrong)
             self.core.apply(fact)
         except DAMAGED as problem:
             raise _DisagreementError(fact.seq, _told(fact, problem)) from None
@@ -176,10 +190,10 @@ class _Replay:
         if others:
             where = "by the table of ids" if others & listed else "by the facts"
             raise _DisagreementError(None, f"decision {min(others)!r} is open {where} only")
-        ((issued,),) = self.view.rows("SELECT count(*) FROM ids WHERE NOT purged")
-        decided = self.view.count_by_kind().get(facts.DECIDED, 0)
-        if issued != decided:
-            raise _DisagreementError(None, f"there are facts of {decided} decisions, the table of ids has {issued}")
+        for what, (sql, values) in COUNTS.items():
+            ((told, known),) = self.view.rows(sql, values)
+            if told != known:
+                raise _DisagreementError(None, f"there are facts of {told} {what}, the table of ids has {known}")
 
     def _compare_reopened(self, seq: int) -> None:
         core = self._core_of_snapshot(seq)
@@ -192,7 +206,7 @@ class _Replay:
         """Return what was found."""
         tally = self.core.tally
         return Verification(
-            {kind_of(kind): count for kind, count in self.view.count_by_kind().items()},
+            self.facts,
             self.after,
             self.seq - self.after,
             self.checked,
