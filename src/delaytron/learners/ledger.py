@@ -16,7 +16,7 @@ _row_of = interpreted(row_of)
 OPEN, LAPSED, CANCELLED = -1, -2, -3  # no answer yet; no answer in time; no answer wanted
 
 
-class Block(NamedTuple):
+class RoundBlock(NamedTuple):
     """Rounds that stand together, in ascending order; each of them is made a `Play` when it is needed."""
 
     rounds: Ints
@@ -38,7 +38,7 @@ class Ledger:
     """
 
     def __init__(self, words: tuple[str, ...] = (), rewards: bool = False) -> None:
-        self.plays: dict[int, Play | Block] = {}
+        self.plays: dict[int, Play | RoundBlock] = {}
         self.answers: array[Any] = array("d" if rewards else "i")
         self.arrived: dict[int, int] = {}  # what waits to be applied: decision -> kind of event
         self.ended: dict[int, int] = {}  # whose wait the caller ended, and how: that is not taken back
@@ -60,7 +60,7 @@ class Ledger:
         self.plays[play.round] = play
         self.answers.append(OPEN)
 
-    def open_block(self, block: Block) -> None:
+    def open_block(self, block: RoundBlock) -> None:
         """File the decisions of the next rounds; those that were filed before stay."""
         numbers = range(self.rounds + 1, int(block.rounds[-1]) + 1)
         self.plays.update(dict.fromkeys(numbers, block))
@@ -69,7 +69,7 @@ class Ledger:
     def play(self, number: int) -> Play:
         """Return a decision that is kept."""
         kept = self.plays[number]
-        return kept.play(number) if isinstance(kept, Block) else kept
+        return kept.play(number) if isinstance(kept, RoundBlock) else kept
 
     def answer(self, id: Any, answer: float) -> str | DelaytronError:
         """Let an answer wait to be applied; the same one again is nothing new, for another one return the error."""

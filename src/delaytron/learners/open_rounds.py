@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.files.tensors import Tensors
-from delaytron.learners.ledger import Block, Ledger
+from delaytron.learners.ledger import Ledger, RoundBlock
 from delaytron.learners.scoring import NO_LABELS
 from delaytron.records import Array, Columns, Ints, Play, Stream
 
@@ -24,7 +24,7 @@ class OpenRounds(NamedTuple):
 
 def open_tensors(ledger: Ledger, n_extras: int, sparse: bool) -> Tensors:
     """Return the decisions that a ledger keeps, in the order of their rounds."""
-    runs = groupby(ledger.plays.items(), key=lambda item: id(item[1]) if isinstance(item[1], Block) else None)
+    runs = groupby(ledger.plays.items(), key=lambda item: id(item[1]) if isinstance(item[1], RoundBlock) else None)
     parts = [_of_run([number for number, _ in run], ledger) for _, run in runs]
     parts.append(_of_plays([], n_extras))
     rounds, columns, lengths, values, indices = zip(*parts, strict=True)
@@ -45,7 +45,7 @@ def open_tensors(ledger: Ledger, n_extras: int, sparse: bool) -> Tensors:
 
 def _of_run(numbers: list[int], ledger: Ledger) -> OpenRounds:
     kept = ledger.plays[numbers[0]]
-    if isinstance(kept, Block):
+    if isinstance(kept, RoundBlock):
         return _of_block(kept, np.array(numbers, np.int64))
     plays = [ledger.play(number) for number in numbers]
     return _of_plays(plays, plays[0].extra.size)
@@ -72,7 +72,7 @@ def _joined_indices(indices: Iterable[Any]) -> Any:
     return np.concatenate([np.empty(0, np.uint32), *known])
 
 
-def _of_block(block: Block, numbers: Ints) -> OpenRounds:
+def _of_block(block: RoundBlock, numbers: Ints) -> OpenRounds:
     at = np.searchsorted(block.rounds, numbers)
     greedy, label, prob, extra = block.columns
     columns = Columns(greedy[at], label[at], prob[at], extra[at])
@@ -98,4 +98,4 @@ def keep_open(ledger: Ledger, tensors: Tensors, n_features: int, sparse: bool) -
         stream = Stream(tensors["open.starts"].copy(), tensors["open.indices"].copy(), values, NO_LABELS)
     else:
         stream = Stream(None, None, values.reshape(rounds.size, n_features), NO_LABELS)
-    ledger.plays = dict.fromkeys(rounds.tolist(), Block(rounds, stream, columns))
+    ledger.plays = dict.fromkeys(rounds.tolist(), RoundBlock(rounds, stream, columns))

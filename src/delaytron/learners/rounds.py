@@ -16,7 +16,7 @@ import numpy as np
 
 from delaytron.errors import DelaytronError
 from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOTHING, NOW, PLAYED, PROB
-from delaytron.learners.ledger import Block
+from delaytron.learners.ledger import RoundBlock
 from delaytron.learners.scoring import new_scratch
 from delaytron.records import Array, Columns, Ints, Play, Row, Stream
 from delaytron.rng import stream
@@ -183,13 +183,15 @@ def choose(learner: "Stateful", now: int, row: Row, allowed: Ints) -> Play:
     return play
 
 
-def choose_many(learner: "Stateful", stream: Stream, allowed: Ints) -> Block:
+def choose_many(learner: "Stateful", stream: Stream, allowed: Ints) -> RoundBlock:
     """Play a round for each row, one after another, and file the decisions; nothing waits to be applied but by them."""
     n_rounds = stream.values.shape[0] if stream.indptr is None else stream.indptr.size - 1
     first = learner.ledger.rounds + 1
     extra = np.empty((n_rounds, len(learner.rule.extras)))
     labels = np.empty((2, n_rounds), np.int64)
-    block = Block(np.arange(first, first + n_rounds), stream, Columns(labels[0], labels[1], np.empty(n_rounds), extra))
+    block = RoundBlock(
+        np.arange(first, first + n_rounds), stream, Columns(labels[0], labels[1], np.empty(n_rounds), extra)
+    )
     learner._at_hand = block
     before = (first - 1, learner.ledger.pending)
     draws = learner._draws.random(n_rounds)
@@ -202,7 +204,7 @@ def choose_many(learner: "Stateful", stream: Stream, allowed: Ints) -> Block:
 
 def _file_played(learner: "Stateful") -> None:
     """File the round that was played last, by its marks, or all that were played together."""
-    if isinstance(learner._at_hand, Block):
+    if isinstance(learner._at_hand, RoundBlock):
         learner.ledger.open_block(learner._at_hand)
         return
     now, greedy, label = learner._marks[[PLAYED, GREEDY, LABEL]].astype(np.int64).tolist()

@@ -13,7 +13,7 @@ from delaytron.learners import rounds
 from delaytron.learners.average import Average
 from delaytron.learners.copies import copy_deeply, fields_of, reduce_learner, take_over
 from delaytron.learners.fixed import fix_parameters
-from delaytron.learners.ledger import Block, Ledger
+from delaytron.learners.ledger import Ledger, RoundBlock
 from delaytron.learners.options import COMMON, GAMMAS, WORDS, Common, own_parameters, read_common
 from delaytron.learners.rule import Rule, sharing_ties, stack
 from delaytron.learners.standardize import standardizing
@@ -63,7 +63,10 @@ class Stateful:
         self.ledger = Ledger(WORDS.get(self.feedback_type, ()), self.takes_rewards)
         self._lock = RLock()
         self._interrupted = False
-        self._at_hand: tuple[Row, Array] | Block = (Row(None, np.empty(0)), np.empty(0))  # of the rounds being played
+        self._at_hand: tuple[Row, Array] | RoundBlock = (
+            Row(None, np.empty(0)),
+            np.empty(0),
+        )  # of the rounds being played
         self._flips: dict[int, int] = {}
         self._labels = np.arange(self.n_classes)
         rounds.rewind(self)
