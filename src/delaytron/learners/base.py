@@ -8,7 +8,7 @@ import numpy as np
 from delaytron.errors import DelaytronError
 from delaytron.learners import growing, rounds
 from delaytron.learners.looking import Contributions, contributions_of, look
-from delaytron.learners.many import play_many
+from delaytron.learners.many import as_plays, play_many
 from delaytron.learners.options import read_allowed, read_answer
 from delaytron.learners.rows import as_kind_of_row, as_row
 from delaytron.learners.standardize import score_seen_rows
@@ -84,10 +84,7 @@ class Learner(Stateful):
         """
         rows: Any = check_matrix(X, self.n_features, one_row_ok=True)
         labels = self._labels if allowed is None else read_allowed(self, allowed)
-        with self._lock:
-            first = self.ledger.rounds + 1
-            play_many(self, rows, labels)
-            return [self._decision(self.ledger.play(first + i)) for i in range(rows.shape[0])]
+        return [self._decision(play) for play in as_plays(*play_many(self, rows, labels))]
 
     def feedback(
         self, id: int, correct: bool | None = None, *, label: int | None = None, reward: float | None = None

@@ -1,5 +1,7 @@
 """Many rounds at once: as one after another, in one call of compiled code where that is the same."""
 
+from collections.abc import Iterator
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,31 +10,37 @@ from delaytron.learners import rounds
 from delaytron.learners.rows import as_row
 from delaytron.learners.scoring import NO_LABELS
 from delaytron.matrices import as_kind, as_stream, is_sparse
-from delaytron.records import Columns, Ints, Play
+from delaytron.records import Columns, Ints, Play, Row
 
 if TYPE_CHECKING:
     from delaytron.learners.base import Learner
 
+NO_ROW = Row(None, np.empty(0))
 
-def play_many(learner: "Learner", rows: Any, labels: Ints) -> list[Play] | Columns:
-    """Play a round for each checked row; return the rounds, or only what was chosen in them."""
+
+def play_many(learner: "Learner", rows: Any, labels: Ints) -> tuple[int, Columns]:
+    """Play a round for each checked row; return the number of the first one, and what was chosen in all of them."""
     with learner._lock:
         if rows.shape[0] < 2 or not _is_simple(learner):
-            return [learner._play_row(as_row(row, learner.n_features, None), labels) for row in _each(rows)]
+            plays = [learner._play_row(as_row(row, learner.n_features, None), labels) for row in _each(rows)]
+            return plays[0].round, _columns_of(plays)
         first = learner._play_row(as_row(_each(rows[:1])[0], learner.n_features, None), labels)
         learner._interrupted = True
         block = rounds.choose_many(learner, as_stream(_own(as_kind(rows[1:], learner.sparse)), NO_LABELS), labels)
         learner._interrupted = False
-    return _joined(first, block.columns)
+    return first.round, _joined(_columns_of([first]), block.columns)
 
 
-def as_columns(played: list[Play] | Columns) -> Columns:
-    """Return what was chosen in rounds, whatever way they were played."""
-    if isinstance(played, Columns):
-        return played
-    greedy = np.array([play.greedy for play in played], np.int64)
-    label = np.array([play.label for play in played], np.int64)
-    return Columns(greedy, label, np.array([play.prob for play in played]), np.array([play.extra for play in played]))
+def as_plays(first: int, columns: Columns) -> Iterator[Play]:
+    """Iterate over rounds without their rows."""
+    greedy, label, prob, extra = columns
+    return map(Play, count(first), repeat(NO_ROW), greedy.tolist(), label.tolist(), prob.tolist(), extra)
+
+
+def _columns_of(plays: list[Play]) -> Columns:
+    greedy = np.array([play.greedy for play in plays], np.int64)
+    label = np.array([play.label for play in plays], np.int64)
+    return Columns(greedy, label, np.array([play.prob for play in plays]), np.array([play.extra for play in plays]))
 
 
 def _is_simple(learner: "Learner") -> bool:
@@ -50,10 +58,10 @@ def _own(rows: Any) -> Any:
     return rows.copy()
 
 
-def _joined(first: Play, rest: Columns) -> Columns:
+def _joined(first: Columns, rest: Columns) -> Columns:
     return Columns(
-        np.concatenate([[first.greedy], rest.greedy]),
-        np.concatenate([[first.label], rest.label]),
-        np.concatenate([[first.prob], rest.prob]),
-        np.vstack([first.extra, rest.extra]),
+        np.concatenate([first.greedy, rest.greedy]),
+        np.concatenate([first.label, rest.label]),
+        np.concatenate([first.prob, rest.prob]),
+        np.concatenate([first.extra, rest.extra]),
     )

@@ -13,7 +13,7 @@ from delaytron.journal.records import Fact
 from delaytron.kernels import loop
 from delaytron.learners.base import Learner
 from delaytron.learners.ledger import CANCELLED, LAPSED
-from delaytron.learners.many import as_columns, play_many
+from delaytron.learners.many import play_many
 from delaytron.model import facts
 from delaytron.model.classes import Classes, Name
 from delaytron.model.encoding import FeatureEncoder
@@ -75,8 +75,7 @@ class Core:
         self, ids: list[str], rows: Any, labels: Ints, now: Moment
     ) -> tuple[list[int], list[int], list[float]]:
         """Play a round for each row; return the greedy labels, those played, and their probabilities."""
-        first = self.rounds + 1
-        greedy, label, prob, _ = as_columns(play_many(self.learner, rows, labels))
+        first, (greedy, label, prob, _) = play_many(self.learner, rows, labels)
         played = label.tolist()
         self.open.update(zip(ids, map(Unanswered, range(first, first + len(ids)), played, repeat(now)), strict=True))
         for k, count in enumerate(np.bincount(label, minlength=len(self.tally.played)).tolist()):
