@@ -5,10 +5,13 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, TypeVar
 
+import numpy as np
+
 from delaytron.errors import DelaytronError, InvalidInput, JournalError
 from delaytron.journal import FactStore
 from delaytron.journal.clock import Moment
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED
+from delaytron.learners.rounds import compile_all
 from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.encoding import FeatureEncoder
@@ -44,6 +47,12 @@ class Keeper:
     def encoder(self) -> FeatureEncoder:
         """What makes rows of features; used by one thread at a time, as the core."""
         return self.core.encoder
+
+    def warm_up(self) -> None:
+        """Have the machine code for a decision, which takes seconds where none is on disk yet."""
+        learner = self.core.learner
+        row = Row(np.zeros(1, np.uint32), np.ones(1)) if self.encoder.sparse else Row(None, np.ones(learner.n_features))
+        compile_all(learner, row)
 
     def run(self, operation: Callable[[Moment], T]) -> T:
         """Run an operation; return when it is on disk. One that raises an error changes nothing.

@@ -83,7 +83,7 @@ class Model:
         shape = {"features": features, "bits": bits, "ngrams": ngrams}
         waiting = {"expire_after": expire_after, "on_expiry": on_expiry}
         recipe = read_recipe(classes, learner, shape, waiting, seed, parameters)
-        object.__setattr__(self, "_keeper", open_keeper(recipe, journal, durability))
+        self._use(open_keeper(recipe, journal, durability))
 
     @classmethod
     def open(cls, journal: str | Path, *, durability: str = "full") -> Self:
@@ -93,8 +93,12 @@ class Model:
     @classmethod
     def _of(cls, keeper: Keeper) -> Self:
         model = object.__new__(cls)
-        object.__setattr__(model, "_keeper", keeper)
+        model._use(keeper)
         return model
+
+    def _use(self, keeper: Keeper) -> None:
+        object.__setattr__(self, "_keeper", keeper)
+        keeper.warm_up()
 
     def decide(self, x: Any, *, id: str | None = None, allowed: Iterable[Name] | None = None) -> Decision[str, Name]:
         """Choose a class for `x`.
