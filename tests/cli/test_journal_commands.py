@@ -219,7 +219,7 @@ class TestVerify:
 
     def test_a_long_one_shows_how_far_it_is(self, journal, monkeypatch):
         monkeypatch.setattr(outputs, "LONG", 50)
-        monkeypatch.setattr("delaytron.model.verify.STEP", 10)
+        monkeypatch.setattr("delaytron.model.verify.STEP", 3)
         lines = delaytron("verify", journal).stderr.splitlines()
         count = document_of("verify", journal)["replayed"]
         assert lines[-1] == f"delaytron: 100 % of {count} facts"
