@@ -10,8 +10,8 @@ DEFAULT = Variant("default", "default")
 
 CLIP = "LARGEST = 5.0"
 CHANCE = "loss / (K * loss + gaps), 0.0)"
-KNOWN = "load(state.known, r, WIDTH)"
-IS_CLASS = "where_below(load(state.known, r, WIDTH), 2.0, {}, {})"  # else it is padding
+KNOWN = "load(known, r, WIDTH)"
+IS_CLASS = "where_below(load(known, r, WIDTH), 2.0, {}, {})"  # else it is padding
 RAISE = "share = reward - (1.0 - reward) * odds"
 SIZE = "max(LEAST_SIZE, sqrt(total / (max(1, n_varying) * state.power.size)))"
 CLASS_RATE = " * sqrt((SMOOTHING + mean) / (SMOOTHING + state.power[k]))"

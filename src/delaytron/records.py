@@ -47,6 +47,15 @@ class Play(NamedTuple):
     extra: Array  # what else the learner noted of that moment
 
 
+class Columns(NamedTuple):
+    """What was chosen in rounds that were played together."""
+
+    greedy: Ints
+    label: Ints
+    prob: Array
+    extra: Array
+
+
 class Size(NamedTuple):
     """For what a state must have room: the problem, how its rows stand, and how many rounds may be open at once."""
 

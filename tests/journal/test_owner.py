@@ -35,10 +35,10 @@ sys.stdin.read()
 """
 
 
-def start_owner(path):
+def start_owner(path, script=OWNER):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        [sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )
     assert owner.stdout.readline() == b"open\n"
     return owner
@@ -93,3 +93,36 @@ def test_a_forked_child_must_open_it_again_and_holds_no_lock(tmp_path):
     open_store(path).close()  # while the child lives
     ours.send("end")
     child.join()
+
+
+@posix
+def test_a_child_of_a_dead_owner_does_not_keep_the_file(tmp_path):
+    owner = start_owner(tmp_path / "a.db", OWNER.replace("print(", "import os; os.fork() or print("))
+    owner.kill()
+    owner.wait()
+    open_store(tmp_path / "a.db").close()
+    owner.communicate()  # ends the child
+
+
+FORKS = """
+import os, sys
+from journals import NOW, open_store
+store = open_store(sys.argv[1])
+with store.batch():
+    store._database.execute("PRAGMA cache_size = 1")  # so that some of it is in the log already
+    store.append(1, None, b"x" * 100_000, NOW)
+    if os.fork() == 0:
+        sys.exit(0)
+    assert os.wait()[1] == 0
+    store.append(1, None, b"", NOW)
+    assert len(list(store.facts())) == 2
+store.close()
+"""
+
+
+@posix
+def test_a_child_that_leaves_a_batch_of_its_parent_changes_nothing(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", FORKS, tmp_path / "a.db"], check=True, env=environment)
+    with open_store(tmp_path / "a.db") as store:
+        assert [(fact.seq, len(fact.body)) for fact in store.facts()] == [(1, 100_000), (2, 0)]

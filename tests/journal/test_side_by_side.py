@@ -70,6 +70,26 @@ def test_a_busy_owner_leaves_room_for_others(make):
     assert len(take(store)) == 30
 
 
+def test_the_gap_comes_after_a_busy_while_only(make, monkeypatch):
+    """Batches one after the other leave half a millisecond every 20 ms; a store that rests leaves nothing."""
+    store, _ = make()
+    time, slept = [1000.0], []
+    monkeypatch.setattr(database, "monotonic", lambda: time[0])
+    monkeypatch.setattr(
+        database, "sleep", lambda seconds: (slept.append(time[0]), time.__setitem__(0, time[0] + seconds))
+    )
+    for i in range(100):
+        time[0] += 0.001
+        store._database._committed_at = time[0] - 0.0001
+        decide(store, str(i))
+    assert 4 <= len(slept) <= 5
+    slept.clear()
+    for i in range(100):
+        time[0] += 0.001
+        decide(store, f"rests {i}")
+    assert slept == []
+
+
 def test_of_many_who_answer_at_once_one_is_accepted(make, tmp_path):
     store, _ = make()
     for i in range(20):

@@ -157,9 +157,9 @@ class TestRewards:
             learner.feedback(number, True, reward=1.0)
 
     def test_others_say_that_they_take_right_or_wrong_only(self):
-        learner = dt.Banditron(3, 2, seed=0)
+        learner = dt.Pab(3, 2, seed=0)
         number = learner.decide([1.0, 2.0]).id
-        with pytest.raises(dt.InvalidInput, match=r"Banditron takes feedback\(id, correct=...\), nothing else"):
+        with pytest.raises(dt.InvalidInput, match=r"Pab takes feedback\(id, correct=...\), nothing else"):
             learner.feedback(number, reward=0.5)
 
     def test_noise_is_about_right_and_wrong(self):

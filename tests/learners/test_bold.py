@@ -70,7 +70,7 @@ def test_every_instance_is_answered_before_it_plays_again_and_there_are_as_many_
 
     def note(learner, t):
         if t:
-            players.append(int(learner.ledger.plays[t].extra[0]))
+            players.append(int(learner.ledger.play(t).extra[0]))
         return learner
 
     _, learner = play_online(dt.Bold(a_base(name, story, setting), order), story, between=note)

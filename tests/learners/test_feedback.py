@@ -96,7 +96,7 @@ def some_play(name, round_number):
     for decision in decisions[:10]:
         learner.feedback(decision.id, correct=decision.id % 3 == 0)
     learner.decide(ROWS[20])
-    return learner, learner.ledger.plays[decisions[round_number].id]
+    return learner, learner.ledger.play(decisions[round_number].id)
 
 
 @pytest.mark.parametrize("name", by_learner(EXACT))

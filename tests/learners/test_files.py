@@ -116,7 +116,7 @@ def test_a_sparse_file_with_wrong_indices_is_refused(tmp_path):
     path = tmp_path / "a"
     learner = trained(rows=[csr_matrix(row) for row in ROWS])
     learner.save(path)
-    n_values = sum(play.x.values.size for play in learner.ledger.plays.values())
+    n_values = sum(play.x.values.size for play in map(learner.ledger.play, learner.ledger.plays))
     changed(**{"open.indices": np.full(n_values, 5, np.uint32)})(path)
     with pytest.raises(dt.InvalidInput, match=r"open.indices makes no sense"):
         dt.load(path)
@@ -125,10 +125,10 @@ def test_a_sparse_file_with_wrong_indices_is_refused(tmp_path):
 def test_indices_in_a_file_of_dense_rows_are_not_used(tmp_path):
     learner = trained()
     learner.save(tmp_path / "a")
-    n_values = sum(play.x.values.size for play in learner.ledger.plays.values())
+    n_values = sum(play.x.values.size for play in map(learner.ledger.play, learner.ledger.plays))
     changed(**{"open.indices": np.full(n_values, 2**31, np.uint32)})(tmp_path / "a")
     again = dt.load(tmp_path / "a")
-    assert all(play.x.indices is None for play in again.ledger.plays.values())
+    assert all(play.x.indices is None for play in map(again.ledger.play, again.ledger.plays))
 
 
 @pytest.mark.parametrize("extra", [np.full((1, 2), 7.0), np.full((1, 2), np.nan), np.full((1, 2), 0.5)])

@@ -70,7 +70,7 @@ def knowledge(learner):
 
 
 def ordered(learner):
-    return [learner.ledger.plays[number] for number in sorted(learner.ledger.plays)]
+    return [learner.ledger.play(number) for number in sorted(learner.ledger.plays)]
 
 
 def play(learner, last):

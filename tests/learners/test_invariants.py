@@ -43,7 +43,7 @@ def test_the_order_of_answers_within_a_round_is_rounding_only(story, order):
     """Apply what one round delivers in another order: only the last bits of the weights may move."""
     learner = make(dt.Delaytron, story, gamma=0.2)
     decisions = [learner.decide(x) for x in story.rows()]
-    plays = [learner.ledger.plays[decision.id] for decision in decisions]
+    plays = [learner.ledger.play(decision.id) for decision in decisions]
     answers = [int(decision.label == y) for decision, y in zip(decisions, story.y, strict=True)]
     shuffled = list(zip(plays, answers, strict=True))
     order.shuffle(shuffled)

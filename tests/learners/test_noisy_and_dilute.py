@@ -319,7 +319,7 @@ def test_whatever_numbers_a_file_has_for_the_sets_no_memory_is_touched_that_shou
     learner = Dilute(5, 2, m=3, gamma=0.3, seed=4)
     decision = learner.decide([1.0, 0.0])
     for bad in (-1.0, 0.5, 2.0**32, -(2.0**63), 1e300):
-        learner.ledger.plays[decision.id].extra[:] = bad
+        learner.ledger.play(decision.id).extra[:] = bad
         learner.save(tmp_path / "learner")
         again = dt.load(tmp_path / "learner")
         again.feedback(decision.id, correct=True)

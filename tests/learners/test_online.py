@@ -30,7 +30,7 @@ def everything(learner):
     ledger = learner.ledger
     plays = [
         (*p._replace(x=None, extra=p.extra.tobytes()), p.x.values.tobytes(), str(p.x.indices))
-        for p in ledger.plays.values()
+        for p in map(ledger.play, ledger.plays)
     ]
     state = [field.tobytes() for field in learner.state]
     draws = json.dumps(learner._draws.bit_generator.state)
@@ -91,8 +91,18 @@ BAD_FEEDBACK = [
     ((True, True), {}, dt.UnknownDecision, "decision True was never issued"),
     ((3, "yes"), {}, dt.InvalidInput, "correct must be True or False, got 'yes'"),
     ((3, 2), {}, dt.InvalidInput, "correct must be True or False, got 2"),
-    ((3,), {}, dt.InvalidInput, r"Delaytron takes feedback\(id, correct=...\), nothing else"),
-    ((3,), {"label": 1}, dt.InvalidInput, r"Delaytron takes feedback\(id, correct=...\), nothing else"),
+    (
+        (3,),
+        {},
+        dt.InvalidInput,
+        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\), nothing else",
+    ),
+    (
+        (3,),
+        {"label": 1},
+        dt.InvalidInput,
+        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\), nothing else",
+    ),
     ((3, True), {"label": 1}, dt.InvalidInput, "nothing else"),
 ]
 
@@ -138,7 +148,7 @@ def test_an_interrupted_update_keeps_the_answer(monkeypatch):
     learner.feedback(decision.id, correct=False)
     before = everything(learner)
     with monkeypatch.context() as patch:
-        patch.setitem(learner.rule.__dict__, "play_round", Interrupted())
+        patch.setattr(learner, "_run_round", interrupted)
         with pytest.raises(KeyboardInterrupt):
             learner.flush()
     assert everything(learner) == before
@@ -146,11 +156,9 @@ def test_an_interrupted_update_keeps_the_answer(monkeypatch):
     assert learner.weights[decision.greedy].tolist() == [-1.0, 0.0]
 
 
-class Interrupted:
-    """A kernel during whose compilation the user loses patience."""
-
-    def compiled(self, *_):
-        raise KeyboardInterrupt
+def interrupted(*_):
+    """Stand in for compiled code before which the user loses patience."""
+    raise KeyboardInterrupt
 
 
 def test_the_same_answer_twice_is_a_no_op_that_says_so():

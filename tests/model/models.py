@@ -51,6 +51,13 @@ class FakeClock:
             defaults.update(before)
 
 
+@pytest.fixture(name="clock")
+def clock_fixture():
+    """Return the clock of all models of a test."""
+    with FakeClock().used() as fake:
+        yield fake
+
+
 def small_model(**options):
     """Return a model that is compiled fast, of vectors of two numbers."""
     return dt.Model(CLASSES, **{"learner": "delaytron", "features": 2, "seed": 3, "gamma": 0.5} | options)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import FakeClock, abandon, learner_of, small_model
+from models import FakeClock, abandon, clock_fixture, learner_of, small_model  # noqa: F401
 
 import delaytron as dt
 from delaytron.model.waiting import Wait, read_wait

@@ -4,12 +4,13 @@ import sqlite3
 
 import numpy as np
 import pytest
-from models import CLASSES, abandon, replayed_digest, small_model, work
+from models import CLASSES, abandon, clock_fixture, learner_of, replayed_digest, small_model, work  # noqa: F401
 
 import delaytron as dt
 from delaytron.errors import JournalError
 from delaytron.journal import FactStore
 from delaytron.journal.database import Database
+from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED
 from delaytron.model import facts, keeper
 
 WORDS = {"learner": "delaytron", "bits": 6, "seed": 3, "gamma": 0.5}
@@ -148,6 +149,39 @@ def test_what_was_changed_and_not_written_is_undone(path, monkeypatch, name, pro
     digest = model.digest()
     abandon(model)
     assert replayed_digest(path) == digest
+
+
+@pytest.mark.parametrize("name", [*IN_CORE, "add_class"])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupted_model_in_memory_goes_on(monkeypatch, name, after):
+    model = small_model(expire_after=5)
+    for t in range(5):
+        model.decide([1, t], id=str(t))
+    core = type(model._keeper.core)
+    whole = getattr(core, name)
+
+    def interrupted(*given):
+        if after:
+            whole(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(core, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            CALLS[IN_CORE.get(name, "add")](model)
+    ids = [model.decide([1, t]).id for t in range(20)]
+    assert {model.feedback(issued, correct=True) for issued in ids[-5:]} == {"accepted"}
+    assert model.open_decisions() == []
+    told = model.stats()
+    known = [status.status for status in model._keeper.store.ids.values()]
+    assert [known.count(status) for status in (ANSWERED, EXPIRED, CANCELLED)] == [
+        told.answered,
+        told.expired,
+        told.cancelled,
+    ]
+    model.add_class("more")
+    assert "more" in model.classes
+    assert learner_of(model).n_classes == len(model._keeper.core.classes.names)
 
 
 def test_what_was_acknowledged_and_lost_is_told(path, monkeypatch, clock):

@@ -3,7 +3,7 @@
 import sqlite3
 
 import pytest
-from models import CLASSES, abandon, learner_of, refused, replayed_digest, small_model, work
+from models import CLASSES, abandon, clock_fixture, learner_of, refused, replayed_digest, small_model, work  # noqa: F401
 
 import delaytron as dt
 from delaytron.journal import FactStore

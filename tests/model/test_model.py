@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from models import CLASSES, refused, small_model
+from models import CLASSES, clock_fixture, refused, small_model  # noqa: F401
 
 import delaytron as dt
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import CLASSES, learner_of, refused, small_model
+from models import CLASSES, clock_fixture, learner_of, refused, small_model  # noqa: F401
 
 import delaytron as dt
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from models import environment, learner_of, refused, replayed_digest, run_python, small_model
+from models import clock_fixture, environment, learner_of, refused, replayed_digest, run_python, small_model  # noqa: F401
 
 import delaytron as dt
 

@@ -38,11 +38,16 @@ def build_part(function: FunctionType) -> Compiled:
     return _build(function, PART, _pipeline())
 
 
-def make_ready(compiled: Compiled, args: tuple[Any, ...]) -> None:
-    """Compile for arguments like these, or load the machine code, without running it."""
+def make_ready(compiled: Compiled, args: tuple[Any, ...]) -> Compiled:
+    """Compile for arguments like these, or load the machine code, without running it; return its entry.
+
+    The entry looks at no type: with arguments of other types it would read their memory as something else. In return
+    it is ten times as fast to call as a function that finds out what to do with a state of twenty arrays.
+    """
     from numba import typeof  # noqa: PLC0415 - the import takes half a second, `import delaytron` must not
 
-    cast(Any, compiled).compile(tuple(typeof(value) for value in args))
+    entry = cast(Any, compiled).compile(tuple(typeof(value) for value in args))
+    return cast(Compiled, entry) if callable(entry) else compiled
 
 
 def _build(function: FunctionType, options: Options, pipeline: Any = None) -> Compiled:

@@ -75,11 +75,13 @@ class Kernel:
             return cast(Callable[..., Any], getattr(import_module(self.machine), self.function.__name__))
         return build_part(self._linked(_as_part))
 
-    def ready(self, *args: Any) -> None:
-        """Have the machine code for arguments like these, without running it: compiling can fail, and takes long."""
+    def ready(self, *args: Any) -> Callable[..., Any]:
+        """Have the machine code for arguments like these, without running it: compiling can fail, and takes long.
+
+        Return what runs it, to be called with arguments of exactly these types and no others.
+        """
         compiled = self.compiled
-        if not isinstance(compiled, FunctionType):  # else it is interpreted
-            make_ready(compiled, args)
+        return compiled if isinstance(compiled, FunctionType) else make_ready(compiled, args)
 
     def fill(self, cache_name: str | None = None, **slots: Any) -> "Kernel":
         """Fill the slots of this template, here and in every kernel that it calls; what is filled stays."""

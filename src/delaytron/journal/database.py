@@ -8,6 +8,7 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from delaytron.errors import InvalidInput, JournalError
+from delaytron.journal.forks import Connection
 
 PATIENCE = 30.0  # seconds that others may take with their writing
 RETRY = 0.0003  # seconds between two tries
@@ -18,6 +19,16 @@ PRAGMAS = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", 
 T = TypeVar("T")
 
 
+def error_code(problem: sqlite3.Error) -> int:
+    """Return the kind of an error; those that Python finds by itself have none."""
+    return getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+def one_line(problem: Exception) -> str:
+    """Return the message of an error, which may quote what is in a file."""
+    return " ".join(str(problem).split())
+
+
 def patiently(action: Callable[[], T]) -> T:
     """Try again as long as another process holds the database, up to 30 s."""
     until = monotonic() + PATIENCE
@@ -25,7 +36,7 @@ def patiently(action: Callable[[], T]) -> T:
         try:
             return action()
         except sqlite3.OperationalError as problem:
-            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > until:
+            if error_code(problem) != sqlite3.SQLITE_BUSY or monotonic() > until:
                 raise
         sleep(RETRY)
 
@@ -36,7 +47,12 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     connection: sqlite3.Connection | None = None
     try:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?mode={mode}", uri=True, timeout=0, isolation_level=None, check_same_thread=False
+            f"{path.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
         )
         _prepare(connection)
     except BaseException as problem:
@@ -48,6 +64,14 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def reconnect(path: Path) -> sqlite3.Connection:
+    """Open a file that was open before: it is not the caller's mistake if that fails."""
+    try:
+        return connect(path)
+    except InvalidInput as problem:
+        raise JournalError(str(problem)) from problem
+
+
 def _prepare(connection: sqlite3.Connection) -> None:
     for pragma in PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
@@ -56,14 +80,14 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 def opening_error(path: Path, problem: sqlite3.Error) -> InvalidInput | JournalError:
     """Say why a file cannot be opened: it is the wrong one, or it could not be read just now."""
-    code = getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    code = error_code(problem)
     if code == sqlite3.SQLITE_NOTADB:
         return InvalidInput(f"{path} is not a journal: it is no SQLite file; give the path of a journal, or a new one")
     if code in FOREIGN:
         return InvalidInput(
-            f"{path} cannot be opened for writing ({problem}); check its rights and those of its folder"
+            f"{path} cannot be opened for writing ({one_line(problem)}); check its rights and those of its folder"
         )
-    return JournalError(f"{path} could not be opened: {problem}; check the disk, then try again")
+    return JournalError(f"{path} could not be opened: {one_line(problem)}; check the disk, then try again")
 
 
 class Database:
@@ -88,7 +112,7 @@ class Database:
         """Begin a transaction in which no other process can write."""
         self._leave_gap()
         if self._connection is None:
-            self._connection = connect(self._path)
+            self._connection = reconnect(self._path)
         self._failed = False
         self._marked = False
         connection = self._connection
@@ -102,6 +126,11 @@ class Database:
             idle = GAP
         if idle >= GAP:
             self._gap_at = monotonic()
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return what a query finds, with what the transaction has written."""
+        cursor = self.execute(sql, values)
+        return self._guarded(cursor.fetchall)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Execute a statement within the transaction."""
@@ -151,5 +180,5 @@ class Database:
         except sqlite3.Error as problem:
             self._failed = True
             raise JournalError(
-                f"{self._path} could not be written: {problem}; make room or check the disk, then try again"
+                f"{self._path} could not be written: {one_line(problem)}; make room or check the disk, then try again"
             ) from problem

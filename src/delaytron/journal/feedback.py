@@ -11,11 +11,11 @@ from typing import Any, Self
 from delaytron.errors import JournalError
 from delaytron.journal.answers import Answering, read_answering, read_value, reply
 from delaytron.journal.clock import Clock
-from delaytron.journal.database import patiently
+from delaytron.journal.database import one_line, patiently, reconnect
 from delaytron.journal.ids import check_id
 from delaytron.journal.queries import STATUS, as_status
 from delaytron.journal.records import ANSWERED, EXPIRED, OPEN, Status
-from delaytron.journal.tables import find_file, open_existing, read_format, read_meta
+from delaytron.journal.tables import find_file, naming_damage, open_existing, read_format, read_meta
 
 
 class Journal:
@@ -56,7 +56,7 @@ class Journal:
             except sqlite3.Error as problem:
                 self._drop()
                 raise JournalError(
-                    f"{self._path} could not be written: {problem}; the answer was not accepted, try again"
+                    f"{self._path} could not be written: {one_line(problem)}; the answer was not accepted, try again"
                 ) from problem
             finally:
                 self._roll_back()
@@ -78,10 +78,11 @@ class Journal:
 
     def _answering(self, connection: sqlite3.Connection) -> Answering:
         read_format(self._path, connection)
-        meta = read_meta(connection)
-        if self._clock is None:
-            self._clock = Clock(json.loads(meta["clock"]))
-        return read_answering(meta["config"], meta.get("classes"))
+        with naming_damage(self._path):
+            meta = read_meta(connection)
+            if self._clock is None:
+                self._clock = Clock(json.loads(meta["clock"]))
+            return read_answering(meta["config"], meta.get("classes"))
 
     def _write(self, connection: sqlite3.Connection, id: str, value: float, *, revises: bool) -> None:
         now = Clock().now() if self._clock is None else self._clock.now()
@@ -109,14 +110,14 @@ class Journal:
         if self._closed:
             raise JournalError(f"{self._path.name} is closed; open it again")
         if self._connection is None:
-            self._connection = open_existing(self._path)
+            self._connection = reconnect(self._path)
         return self._connection
 
     def _roll_back(self) -> None:
         """End the transaction of an answer that was not accepted."""
         with suppress(sqlite3.Error):
             if self._connection is not None and self._connection.in_transaction:
-                self._connection.rollback()
+                self._connection.execute("ROLLBACK")
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -6,6 +6,7 @@ from typing import Any
 from delaytron.errors import InvalidInput
 
 LONGEST_ID = 200  # bytes of UTF-8
+BYTES = 16  # of a random id
 
 
 def check_id(id: Any) -> str:
@@ -39,4 +40,16 @@ def new_id() -> str:
     >>> len(new_id())
     32
     """
-    return os.urandom(16).hex()
+    return os.urandom(BYTES).hex()
+
+
+def new_ids(count: int) -> list[str]:
+    """Return several new ids.
+
+    Examples
+    --------
+    >>> len(set(new_ids(3)))
+    3
+    """
+    digits = os.urandom(BYTES * count).hex()
+    return [digits[start : start + 2 * BYTES] for start in range(0, 2 * BYTES * count, 2 * BYTES)]

@@ -28,7 +28,8 @@ class OwnerLock:
         while not self._take(path):
             self.forget()
             self._descriptor = self._open()
-        os.write(self._descriptor, b"%-20d\n" % self._owner)
+        with suppress(OSError):  # no room: then it is not known which process holds it
+            os.write(self._descriptor, b"%-20d\n" % self._owner)
         _held.add(self)
 
     def _open(self) -> int:

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Any
 
 from delaytron.errors import JournalError
-from delaytron.journal.database import connect, patiently
+from delaytron.journal.database import one_line, patiently, reconnect
 
 
 class Reader:
@@ -22,14 +22,14 @@ class Reader:
         """Return what a query finds."""
         with self._lock:
             if self._connection is None:
-                self._connection = connect(self._path)
+                self._connection = reconnect(self._path)
             connection = self._connection
             try:
                 return patiently(lambda: connection.execute(sql, values).fetchall())
             except sqlite3.Error as problem:
                 self._drop()
                 raise JournalError(
-                    f"{self._path} could not be read: {problem}; check the disk, then try again"
+                    f"{self._path} could not be read: {one_line(problem)}; check the disk, then try again"
                 ) from problem
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 from weakref import ref
@@ -118,6 +119,11 @@ class FactStore:
         self._group.current(change=True)
         self._execute("INSERT INTO ids VALUES (?, ?, NULL, ?, 0)", (id, OPEN, label))
 
+    def open_ids(self, ids: Sequence[str], labels: Sequence[int]) -> None:
+        """Register several new ids. Within a batch."""
+        for issued, label in zip(ids, labels, strict=True):
+            self.open_id(issued, label)
+
     def status(self, id: str) -> Status | None:
         """Return what is known of an id; None if it was never issued."""
         rows = self._rows(queries.STATUS, (id,))
@@ -152,8 +158,11 @@ class FactStore:
     def facts(self, after: int = 0) -> Iterator[Fact]:
         """Iterate over the facts after a number, in order."""
         while rows := self._rows(queries.FACTS_AFTER, (after, PAGE)):
+            numbers = [after, *(row[0] for row in rows)]
+            if any(first >= second for first, second in pairwise(numbers)):
+                raise JournalError(f"{self._path} is damaged: its facts are not in order; restore it from a backup")
             yield from map(queries.as_fact, rows)
-            after = rows[-1][0]
+            after = numbers[-1]
 
     def snapshot(self) -> Snapshot | None:
         """Return the newest snapshot, if there is one."""
@@ -218,8 +227,15 @@ class FactStore:
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds: within a batch with what was written in it."""
         self._raise_if_forked()
-        if self._group.is_inside:
-            return self._execute(sql, values).fetchall()
+        if not self._group.is_inside:
+            return self._committed_rows(sql, values)
+        try:
+            return self._database.rows(sql, values)
+        except JournalError as problem:
+            self._group.current().spoiled = problem
+            raise
+
+    def _committed_rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         if self._group.closed is not None:
             raise JournalError(self._group.closed)
         return self._reader.rows(sql, values)

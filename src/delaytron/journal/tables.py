@@ -1,12 +1,13 @@
 """The tables of a journal, and how a file with them is made, recognised and brought up to date."""
 
+import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from delaytron.errors import InvalidInput, JournalError
-from delaytron.journal.database import connect, opening_error, patiently
+from delaytron.errors import DelaytronError, InvalidInput, JournalError
+from delaytron.journal.database import connect, one_line, opening_error, patiently
 from delaytron.journal.queries import PUT_META
 
 FORMAT = 1
@@ -38,6 +39,9 @@ def find_file(path: str | Path) -> Path:
         raise InvalidInput(f"cannot open {path}: there is no folder {folder}; make it first")
     if there and not is_file:
         raise InvalidInput(f"cannot open {path}: it is a folder or a device; give the path of a file")
+    for place in (folder, target) if there else (folder,):  # SQLite would open what it may only read
+        if not os.access(place, os.W_OK):
+            raise InvalidInput(f"cannot open {path}: there is no right to write {place}; use another path")
     return target
 
 
@@ -48,6 +52,18 @@ def has_journal(path: str | Path) -> bool:
         return False
     with closing(connect(target)) as connection:
         return not _is_empty(connection)
+
+
+@contextmanager
+def naming_damage(path: Path) -> Iterator[None]:
+    """Let what cannot be understood in a file be an error that says so."""
+    try:
+        yield
+    except DelaytronError:
+        raise
+    except (KeyError, ValueError, TypeError, AttributeError) as problem:
+        what = f"{type(problem).__name__} {one_line(problem)}"
+        raise JournalError(f"{path} is damaged ({what}); restore it from a backup") from problem
 
 
 def open_tables(path: Path, config: bytes | None) -> sqlite3.Connection:
@@ -87,12 +103,11 @@ def read_format(path: Path, connection: sqlite3.Connection) -> int:
         raise InvalidInput(
             f"{path} is not a journal, but another SQLite file; give the path of a journal, or a new one"
         )
-    found = read_meta(connection).get("format", b"")
-    if not found.isdigit():
-        raise JournalError(f"{path} is damaged: its format is {found[:20]!r}; restore it from a backup")
-    if int(found) > FORMAT:
-        raise InvalidInput(f"{path} is of format {int(found)}, this version reads up to {FORMAT}; update delaytron")
-    return int(found)
+    with naming_damage(path):
+        found = int(read_meta(connection)["format"])
+    if found > FORMAT:
+        raise InvalidInput(f"{path} is of format {found}, this version reads up to {FORMAT}; update delaytron")
+    return found
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, bytes]:
@@ -139,7 +154,8 @@ def _create_or_migrate(path: Path, connection: sqlite3.Connection, config: bytes
         else:
             _migrate(connection, read_format(path, connection))
     except BaseException:
-        connection.rollback()
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 

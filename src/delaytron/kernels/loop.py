@@ -12,8 +12,8 @@ from typing import Any
 from delaytron.compiler.kernel import kernel, slot
 from delaytron.kernels.averages import add_change, remember
 from delaytron.kernels.explore import rival_of
-from delaytron.kernels.linear import prefetch_row, row_of, score
-from delaytron.records import Array, Ints, Log, Play, Row, Scenarios, Span, Stream
+from delaytron.kernels.linear import prefetch_row, row_of
+from delaytron.records import Array, Columns, Ints, Log, Play, Row, Scenarios, Span, Stream
 
 pick: Any = slot()  # (state, params, x, allowed, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, observation): what one answer does to the state
@@ -23,7 +23,6 @@ tick: Any = slot()  # (state, params, round, outstanding): once a round, before 
 is_correct: Any = slot()  # (label, extra, y) -> whether what was played is right
 scale: Any = slot()  # (state, params) -> by what the scores are multiplied to be those of the weights
 observation: Any = slot()  # (right, y) -> what the feedback tells: right or wrong, or the true label
-look: Any = slot()  # (state, params, x, allowed, scores, p) -> greedy label; the policy, leaving no trace
 state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
@@ -87,9 +86,8 @@ def play_block(
             apply_event(state, params, past, right, y, kind, flips)
         x, y = example(stream, scenario.rows[t])
         c = t & ring
-        log.greedy[c], log.label[c], log.prob[c] = pick(
-            state, params, x, None, scenario.draws[t], scratch, log.extra[c]
-        )
+        u = scenario.draws[t]
+        log.greedy[c], log.label[c], log.prob[c] = pick(state, params, x, None, u, scratch, log.extra[c])
         log.mistakes[0] += not is_correct(log.label[c], log.extra[c], y)
         log.mistakes[1] += log.greedy[c] != y
         if log.losses.size:
@@ -188,10 +186,7 @@ def deliver_averaged(
 def choose(
     state: Any, params: Any, x: Row, allowed: Any, u: float, scratch: tuple[Array, Array, Array], extra: Array
 ) -> tuple[int, int, float]:
-    """Play the round that `NOW` marks: return the greedy label, the played label and its probability.
-
-    They are noted as well; `extra` takes what the update will need.
-    """
+    """Play the round that `NOW` marks; return, and note, the greedy label, the played one and its probability."""
     scores, p, marks = scratch
     greedy, label, prob = pick(state, params, x, allowed, u, (scores, p), extra)
     marks[PROB] = prob
@@ -199,12 +194,6 @@ def choose(
     marks[LABEL] = label
     marks[PLAYED] = marks[NOW]
     return greedy, label, prob
-
-
-@kernel
-def peek(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
-    """Fill the probabilities with which a round would be played; return the greedy label."""
-    return int(look(state, params, x, allowed, scores, p))
 
 
 @kernel
@@ -233,13 +222,25 @@ def play_round(
 
 
 @kernel
-def score_all(W: Array, stream: Stream, scores: Array, out: Array) -> None:
-    """Write the scores of every row of the stream to `out`."""
-    for i in range(out.shape[0]):
+def play_rounds(
+    state: Any,
+    params: Any,
+    before: tuple[int, int],
+    stream: Stream,
+    allowed: Any,
+    draws: Array,
+    scratch: tuple[Array, Array, Array],
+    columns: Columns,
+) -> None:
+    """Play a round for each row, while no answer comes; `before` counts the rounds so far, and those that wait."""
+    scores, p, marks = scratch
+    for i in range(draws.size):
+        tick(state, params, before[0] + i + 1, before[1] + i + 1)
         x = row_of(stream.indptr, stream.indices, stream.values, i)
-        score(W, x.indices, x.values, scores)
-        for k in range(out.shape[1]):
-            out[i, k] = scores[k]
+        columns.greedy[i], columns.label[i], columns.prob[i] = pick(
+            state, params, x, allowed, draws[i], (scores, p), columns.extra[i]
+        )
+    marks[PLAYED] = before[0] + draws.size
 
 
 @kernel

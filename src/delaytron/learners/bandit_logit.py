@@ -107,7 +107,7 @@ def rule_of(name: str, state: Any, init_state: Any, again: Any, forget: Any) -> 
         note=note,
         look=fill(policy, see=standardize_row),
         scratch=("z", "u", "scores", "p", "g"),
-        ties="random",
+        ties="shares",
         begin_class=begin_class,
         standardizable=False,
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from delaytron.checks import check_choice
 from delaytron.errors import InvalidInput
-from delaytron.kernels.loop import ANSWERED
+from delaytron.kernels.loop import ANSWERED, EXPIRED
 from delaytron.learners.base import Learner
 from delaytron.learners.ledger import Ledger
 from delaytron.learners.looking import Contributions
@@ -63,6 +63,8 @@ class Bold(Learner):
         self.order = check_choice("order", order, ORDERS)
         if common.get("standardize"):
             raise InvalidInput("standardize belongs to the base, as in Bold(Banditron(9, 400, standardize=True))")
+        if common.get("ties") is not None:
+            raise InvalidInput("ties belongs to the base, as in Bold(Banditron(9, 400, ties='random'))")
         self.rule = pooled(base.rule, self.order)
         self.name, self.feedback_type = self.rule.name, base.feedback_type  # type: ignore[misc]
         self.takes_rewards = base.takes_rewards  # type: ignore[misc]
@@ -78,7 +80,8 @@ class Bold(Learner):
     def _prepare(self, now: int) -> None:
         """Make room for one more instance if none will be free."""
         model = self.feedback_model
-        if ANSWERED in self.ledger.arrived.values() or (model.as_wrong and self.ledger.waits(model.expiring(now))):
+        will_be_free = {ANSWERED, EXPIRED} & set(self.ledger.arrived.values())
+        if will_be_free or (model.as_wrong and self.ledger.waits(model.expiring(now))):
             return
         capacity, needed = self.state.turns.size, self._needed(1)
         if needed > capacity:
@@ -165,6 +168,6 @@ def _fresh(base: Any) -> Learner:
     if base.ledger.rounds:
         raise InvalidInput(f"base must be fresh, this {type(base).__name__} has played {base.ledger.rounds} rounds")
     for name, default in COMMON.items():
-        if name not in ("seed", "standardize") and getattr(base, name) != default:
+        if name not in ("seed", "standardize", "ties") and getattr(base, name) != default:
             raise InvalidInput(f"{name} belongs to the pool, as in Bold(base, {name}={getattr(base, name)!r})")
     return base

@@ -14,8 +14,8 @@ from delaytron.files.tensors import Tensors, pack_tensors
 from delaytron.kernels.loop import DROPPED, EXPIRED
 from delaytron.learners.file_checks import check_average, check_open_decisions, check_state, not_finite
 from delaytron.learners.ledger import OPEN, Ledger
+from delaytron.learners.open_rounds import keep_open, open_tensors
 from delaytron.learners.rounds import is_begun
-from delaytron.records import Play, Row
 
 if TYPE_CHECKING:
     from delaytron.learners.stateful import Stateful
@@ -120,7 +120,7 @@ def rebuild(header: Header, tensors: Tensors) -> "Stateful":
     check_open_decisions(like, sparse, tensors)
     average = check_average(like, sparse, tensors) if like.average else None
     learner = make(header, with_state=True)
-    ledger = _ledger(learner.ledger, tensors, sparse)
+    ledger = _ledger(learner, tensors, sparse)
     learner.restore(sparse, state, ledger, average, header.get("begun") is True)
     return learner
 
@@ -143,39 +143,20 @@ def _state_tensors(learner: "Stateful") -> Tensors:
 
 def _ledger_tensors(learner: "Stateful") -> Tensors:
     ledger = learner.ledger
-    plays = list(ledger.plays.values())
-    lengths = np.array([play.x.values.size for play in plays], np.int64)
     tensors: Tensors = {
         "answers": np.array(ledger.answers, np.float64 if learner.takes_rewards else np.int32),
         "arrived": np.array(list(ledger.arrived), np.int64),
         "arrived.kind": np.array(list(ledger.arrived.values()), np.int64),
-        "open.round": np.array([play.round for play in plays], np.int64),
-        "open.greedy": np.array([play.greedy for play in plays], np.int64),
-        "open.label": np.array([play.label for play in plays], np.int64),
-        "open.prob": np.array([play.prob for play in plays], np.float64),
-        "open.extra": np.array([play.extra for play in plays]).reshape(len(plays), len(learner.rule.extras)),
-        "open.starts": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        "open.values": np.concatenate([play.x.values for play in plays] or [np.empty(0)]),
     }
-    if learner.sparse:
-        nothing = np.empty(0, np.uint32)
-        tensors["open.indices"] = np.concatenate([play.x.indices for play in plays] or [nothing])
-    return tensors
+    return tensors | open_tensors(ledger, len(learner.rule.extras), learner.sparse)
 
 
-def _ledger(ledger: Ledger, tensors: Tensors, sparse: bool) -> Ledger:
+def _ledger(learner: "Stateful", tensors: Tensors, sparse: bool) -> Ledger:
+    ledger = learner.ledger
     ledger.answers = array(ledger.answers.typecode, tensors["answers"].tolist())
     ledger.arrived = dict(zip(tensors["arrived"].tolist(), tensors["arrived.kind"].tolist(), strict=True))
     ended = [number for number, kind in ledger.arrived.items() if kind in (EXPIRED, DROPPED)]
     ledger.ended = {number: int(ledger.answers[number - 1]) for number in ended}
     ledger.settled = int(np.count_nonzero(tensors["answers"] != OPEN))
-    columns = [tensors[f"open.{name}"].tolist() for name in ("round", "greedy", "label", "prob")]
-    for i, (number, greedy, label, prob) in enumerate(zip(*columns, strict=True)):
-        extra = tensors["open.extra"][i].copy()
-        ledger.plays[number] = Play(number, _open_row(tensors, i, sparse), greedy, label, prob, extra)
+    keep_open(ledger, tensors, learner.n_features, sparse)
     return ledger
-
-
-def _open_row(tensors: Tensors, i: int, sparse: bool) -> Row:
-    part = slice(*tensors["open.starts"][i : i + 2])
-    return Row(tensors["open.indices"][part].copy() if sparse else None, tensors["open.values"][part].copy())

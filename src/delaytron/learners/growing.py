@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from delaytron.errors import InvalidInput
-from delaytron.kernels.linear import padded, zero_weights
+from delaytron.kernels.linear import zero_weights
 from delaytron.learners.average import Average
 from delaytron.learners.fixed import stored_as
-from delaytron.learners.rule import Rule, no_runs, stack
+from delaytron.learners.rule import no_runs, stack
 from delaytron.learners.scoring import new_scratch
 from delaytron.records import Size
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 Axes: TypeAlias = dict[str, list[int]]  # of every field, those along which classes stand
 
-MANY = 16  # more classes change the length of every axis that has classes, padded or not
+MANY = 16  # so many more classes make every axis of classes longer by as many, padded or not
 
 
 def add_class(learner: "Learner") -> int:
@@ -25,7 +27,7 @@ def add_class(learner: "Learner") -> int:
         raise InvalidInput(f"{learner.name} cannot take another class while it learns; make a new one")
     twin = type(learner)(**learner.settings() | {"n_classes": K + 1})
     size = twin.size(learner.sparse)
-    axes = _axes_of(twin.rule, twin.params, size)
+    axes = _axes_of(twin, size)
     state = _grown(learner, twin, size, axes)
     if twin.rule.begin_class is not None:
         twin.rule.begin_class(state, K)
@@ -40,7 +42,6 @@ def add_class(learner: "Learner") -> int:
 
 def _grown(learner: "Learner", twin: "Learner", size: Size, axes: Axes) -> Any:
     """Return the state of the twin with all that the learner knows."""
-    _check_axes(learner, twin, size, axes)
     stacked = twin.rule.init(stack(twin.params), size)
     fields = {name: field[0] for name, field in stacked._asdict().items()}
     for name, field in fields.items():
@@ -55,18 +56,12 @@ def _copy_classes(old: Any, new: Any, axes: list[int], n_classes: int) -> Any:
     return new
 
 
-def _axes_of(rule: Rule, params: Any, size: Size) -> Axes:
-    """Return for every field of a state along which of its axes the classes stand."""
-    some = rule.init(no_runs(params), size)
-    more = rule.init(no_runs(params), size._replace(n_classes=size.n_classes + MANY))
-    shapes = {name: (getattr(some, name).shape[1:], getattr(more, name).shape[1:]) for name in some._fields}
-    return {name: [i for i, (a, b) in enumerate(zip(*both, strict=True)) if a != b] for name, both in shapes.items()}
-
-
-def _check_axes(learner: "Learner", twin: "Learner", size: Size, axes: Axes) -> None:
-    """Raise if classes do not stand one after another along some axis."""
-    K = size.n_classes
-    like = twin.rule.init(no_runs(twin.params), size)
-    lengths = {getattr(like, name).shape[1 + axis] for name, along in axes.items() for axis in along}
-    if not lengths <= {K, padded(K)}:
-        raise InvalidInput(f"{learner.name} with these settings cannot take another class; use matrix='diagonal'")
+def _axes_of(twin: "Learner", size: Size) -> Axes:
+    """Return for every field of a state along which of its axes the classes stand; raise if not one after another."""
+    params = no_runs(twin.params)
+    some = twin.rule.init(params, size)
+    more = twin.rule.init(params, size._replace(n_classes=size.n_classes + MANY))
+    longer = {name: np.subtract(getattr(more, name).shape, getattr(some, name).shape)[1:] for name in some._fields}
+    if not all(np.isin(by, (0, MANY)).all() for by in longer.values()):
+        raise InvalidInput(f"{twin.name} with these settings cannot take another class; use matrix='diagonal'")
+    return {name: np.flatnonzero(by).tolist() for name, by in longer.items()}

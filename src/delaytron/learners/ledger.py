@@ -2,15 +2,33 @@
 
 from array import array
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from delaytron.compiler.kernel import interpreted
 from delaytron.errors import ConflictingFeedback, DelaytronError, UnknownDecision
+from delaytron.kernels.linear import row_of
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
-from delaytron.records import Play
+from delaytron.records import Columns, Ints, Play, Stream
 
+_row_of = interpreted(row_of)
 OPEN, LAPSED, CANCELLED = -1, -2, -3  # no answer yet; no answer in time; no answer wanted
+
+
+class Block(NamedTuple):
+    """Rounds that stand together, in ascending order; each of them is made a `Play` when it is needed."""
+
+    rounds: Ints
+    stream: Stream
+    columns: Columns
+
+    def play(self, number: int) -> Play:
+        """Return one of the rounds."""
+        i = int(np.searchsorted(self.rounds, number))
+        row = _row_of(self.stream.indptr, self.stream.indices, self.stream.values, i)
+        greedy, label, prob, extra = self.columns
+        return Play(number, row, int(greedy[i]), int(label[i]), float(prob[i]), extra[i])
 
 
 class Ledger:
@@ -20,7 +38,7 @@ class Ledger:
     """
 
     def __init__(self, words: tuple[str, ...] = (), rewards: bool = False) -> None:
-        self.plays: dict[int, Play] = {}
+        self.plays: dict[int, Play | Block] = {}
         self.answers: array[Any] = array("d" if rewards else "i")
         self.arrived: dict[int, int] = {}  # what waits to be applied: decision -> kind of event
         self.ended: dict[int, int] = {}  # whose wait the caller ended, and how: that is not taken back
@@ -41,6 +59,17 @@ class Ledger:
         """File the decision of the next round."""
         self.plays[play.round] = play
         self.answers.append(OPEN)
+
+    def open_block(self, block: Block) -> None:
+        """File the decisions of the next rounds; those that were filed before stay."""
+        numbers = range(self.rounds + 1, int(block.rounds[-1]) + 1)
+        self.plays.update(dict.fromkeys(numbers, block))
+        self.answers.extend([OPEN] * len(numbers))
+
+    def play(self, number: int) -> Play:
+        """Return a decision that is kept."""
+        kept = self.plays[number]
+        return kept.play(number) if isinstance(kept, Block) else kept
 
     def answer(self, id: Any, answer: float) -> str | DelaytronError:
         """Let an answer wait to be applied; the same one again is nothing new, for another one return the error."""
@@ -83,9 +112,10 @@ class Ledger:
             self._end(number, kind, LAPSED)
 
     def end(self, number: int, kind: int, answer: int) -> None:
-        """End the wait for good, as LAPSED or CANCELLED; what it means is applied when the next round begins."""
-        self.ended[number] = answer
-        self._end(number, kind, answer)
+        """End a wait for good, as LAPSED or CANCELLED; what it means is applied when the next round begins."""
+        if self.waits(number):
+            self.ended[number] = answer
+            self._end(number, kind, answer)
 
     def _end(self, number: int, kind: int, answer: int) -> None:
         self.arrived[number] = kind
@@ -101,15 +131,23 @@ class Ledger:
 
     def repair(self) -> None:
         """Take back what was not finished: answers half noted, and expiry in a round that was not played."""
+        self.ended = {number: answer for number, answer in self.ended.items() if number in self.arrived}
         for number, kind in list(self.arrived.items()):
-            if number in self.ended and kind in (EXPIRED, DROPPED):
-                self.answers[number - 1] = self.ended[number]
+            if number in self.ended:
+                self._repair_ended(number, kind)
                 continue
             if kind in (EXPIRED, DROPPED):
                 self.answers[number - 1] = OPEN
             if self.answers[number - 1] < 0:
                 del self.arrived[number]
         self.settled = int(np.count_nonzero(np.array(self.answers) != OPEN))
+
+    def _repair_ended(self, number: int, kind: int) -> None:
+        """Let the wait be ended as the caller wanted it, unless an answer was noted after all."""
+        if kind in (EXPIRED, DROPPED):
+            self.answers[number - 1] = self.ended[number]
+        elif self.answers[number - 1] < 0:
+            self.arrived[number] = EXPIRED  # else no answer would have been taken
 
     def _number(self, id: Any) -> int | None:
         try:

@@ -233,7 +233,8 @@ def size_of_weights(state: Any, n_varying: int) -> float:
     """Return the root mean square of the weights: where large ones are needed, steps must be as large to get there."""
     total = 0.0
     for i in range(state.W.shape[0]):
-        total += squared_norm(state.W[i])
+        if not (state.seen[SPARSE] and state.squares[i] == 0.0):  # a feature that never varied has no weights
+            total += squared_norm(state.W[i])
     return max(LEAST_SIZE, sqrt(total / (max(1, n_varying) * state.power.size)))
 
 

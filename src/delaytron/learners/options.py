@@ -52,9 +52,9 @@ def read_ties(learner: Any, ties: Any) -> str | None:
     if ties is None:
         return None
     word = check_choice("ties", ties, ("first", "random"))
-    if word != learner.rule.ties and learner.rule.pick is not pick_one:
-        raise InvalidInput(f"{learner.name} has its own way with equal scores; leave out ties={ties!r}")
-    if word == "first" and learner.rule.ties == "random":
+    if word == "random" and learner.rule.pick is not pick_one:
+        raise InvalidInput(f"{learner.name} has its own way with equal scores; leave out ties='random'")
+    if word == "first" and learner.rule.ties == "shares":
         raise InvalidInput(f"{learner.name} always shares ties at random; leave out ties='first'")
     return word
 
@@ -84,7 +84,10 @@ def read_allowed(learner: Any, allowed: Any) -> Ints:
     """Return the labels among which to choose, in ascending order, or raise."""
     if not learner.rule.restricts:
         raise InvalidInput(f"{learner.name} plays sets of labels: it takes no allowed=...")
-    given = np.asarray(allowed)
+    try:
+        given = np.asarray(allowed)
+    except ValueError:
+        given = np.empty(0)  # rows of different lengths
     inside = given.dtype.kind in "iu" and bool(((given >= 0) & (given < learner.n_classes)).all())
     if given.ndim != 1 or not given.size or not inside:
         raise InvalidInput(f"allowed must be a list of labels in 0..{learner.n_classes - 1}, got {allowed!r}")

@@ -10,7 +10,7 @@ from delaytron.compiler.kernel import fill, kernel, slot, taker
 from delaytron.errors import InvalidInput
 from delaytron.kernels.loop import ANSWERED
 from delaytron.learners.ledger import OPEN, Ledger
-from delaytron.learners.rule import Rule
+from delaytron.learners.rule import Rule, right_or_wrong, step_late, step_late_by
 from delaytron.records import Array, Play, Row, Size
 
 MOST_BYTES = 2 * 2**30  # that a pool may take
@@ -131,6 +131,8 @@ def pooled(base: Rule, order: str) -> Rule:
     """Return the rule of a pool of learners with this rule."""
     names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct")
     theirs = {name: getattr(base, name) for name in names} | {"shares_ties": base.ties == "random"}
+    if base.revise is step_late and base.observation is right_or_wrong:
+        theirs["revise"] = step_late_by
     slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise", "is_correct")}
     slots |= {"take": ORDERS[order], "instance_of": taker(base.state)}
     ours: dict[str, Any] = {template.__name__: fill(template, **slots) for template in (pick, step, revise, is_correct)}
@@ -156,7 +158,7 @@ def check_pool(state: Any, ledger: Ledger) -> None:
     same = all(len(field) == capacity for name, field in state._asdict().items() if name != "pool")
     if not (same and 0 <= head < capacity and 0 <= n_free <= made <= capacity):
         raise InvalidInput("state.pool makes no sense")
-    noted = np.array([play.extra[:OWN] for play in ledger.plays.values()]).reshape(-1, OWN)
+    noted = np.array([ledger.play(n).extra[:OWN] for n in ledger.plays]).reshape(-1, OWN)
     waits = [ledger.answers[n - 1] == OPEN or ledger.arrived.get(n) == ANSWERED for n in ledger.plays]
     owner, busy = noted[:, INSTANCE], np.array(waits, bool)
     taken = np.concatenate([np.roll(state.free, -head)[:n_free], owner[busy]])

@@ -16,8 +16,9 @@ import numpy as np
 
 from delaytron.errors import DelaytronError
 from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOTHING, NOW, PLAYED, PROB
+from delaytron.learners.ledger import Block
 from delaytron.learners.scoring import new_scratch
-from delaytron.records import Array, Ints, Play, Row
+from delaytron.records import Array, Columns, Ints, Play, Row, Stream
 from delaytron.rng import stream
 
 if TYPE_CHECKING:
@@ -49,17 +50,18 @@ def compile_all(learner: "Stateful", row: Row) -> None:
     extra = np.empty(len(rule.extras))
     fixed = (learner.state, learner.params)
     past = Play(1, row, 0, 0, 0.5, extra)
-    rule.play_round.ready(*fixed, 1, past, (True, 1, 0, 0), row, learner._labels, 0.5, learner.scratch, extra)
+    entry = rule.play_round.ready(*fixed, 1, past, (True, 1, 0, 0), row, learner._labels, 0.5, learner.scratch, extra)
     if learner.average:
         event = (*fixed, past, True, 1, 0, 0, learner._marks)
         rule.deliver_averaged.ready(*event, _average_about(learner, past), 1)
-    learner._is_compiled = True
+    vars(learner).update(_run_round=entry, _is_compiled=True)
 
 
 def compile_reward(learner: "Stateful") -> None:
     """Have the machine code for a reward between 0 and 1 before one is accepted."""
-    past = next(iter(learner.ledger.plays.values()), None)
-    if past is not None:
+    number = next(iter(learner.ledger.plays), None)
+    if number is not None:
+        past = learner.ledger.play(number)
         rest = (past, 0.5, 0, learner._marks, _average_about(learner, past), 1)
         learner.rule.deliver_reward.ready(learner.state, learner.params, *rest)
 
@@ -109,14 +111,16 @@ def _outstanding(learner: "Stateful") -> int:
 
 def _tick(learner: "Stateful") -> None:
     """Let the clock tick, once, and do nothing else."""
-    past = next(iter(learner.ledger.plays.values()))
+    past = learner.ledger.play(next(iter(learner.ledger.plays)))
     _run(learner, _outstanding(learner), past, NO_EVENT)
 
 
 def apply_arrived(learner: "Stateful") -> None:
     """Apply what arrived, in the order of the rounds."""
     for number in sorted(learner.ledger.arrived):
-        _deliver(learner, learner.ledger.plays[number])
+        past = learner.ledger.play(number)
+        compile_all(learner, past.x)
+        _deliver(learner, past)
         _close(learner, number)
 
 
@@ -145,7 +149,7 @@ def _run(learner: "Stateful", outstanding: int, past: Play, event: tuple[bool, i
     """Run a part of a round in which nothing is chosen."""
     fixed = (learner.state, learner.params)
     rest = (past.x, learner._labels, float(NOTHING), learner.scratch, past.extra)
-    learner.rule.play_round.compiled(*fixed, outstanding, past, event, *rest)
+    learner._run_round(*fixed, outstanding, past, event, *rest)
 
 
 def _close(learner: "Stateful", number: int) -> None:
@@ -166,10 +170,10 @@ def choose(learner: "Stateful", now: int, row: Row, allowed: Ints) -> Play:
     if learner.feedback_model.flips:
         learner._flips[now] = int(learner.feedback_model.flip_mask(learner._noise.random()))
     number = next(iter(ledger.arrived), NOTHING)
-    past = Play(now, row, 0, 0, 0.0, extra) if number == NOTHING else ledger.plays[number]
+    past = Play(now, row, 0, 0, 0.0, extra) if number == NOTHING else ledger.play(number)
     event = NO_EVENT if number == NOTHING else _event(learner, number)
     outstanding = _outstanding(learner)
-    greedy, label, prob = learner.rule.play_round.compiled(
+    greedy, label, prob = learner._run_round(
         learner.state, learner.params, outstanding, past, event, row, allowed, u, learner.scratch, extra
     )
     if number != NOTHING:
@@ -179,8 +183,28 @@ def choose(learner: "Stateful", now: int, row: Row, allowed: Ints) -> Play:
     return play
 
 
+def choose_many(learner: "Stateful", stream: Stream, allowed: Ints) -> Block:
+    """Play a round for each row, one after another, and file the decisions; nothing waits to be applied but by them."""
+    n_rounds = stream.values.shape[0] if stream.indptr is None else stream.indptr.size - 1
+    first = learner.ledger.rounds + 1
+    extra = np.empty((n_rounds, len(learner.rule.extras)))
+    labels = np.empty((2, n_rounds), np.int64)
+    block = Block(np.arange(first, first + n_rounds), stream, Columns(labels[0], labels[1], np.empty(n_rounds), extra))
+    learner._at_hand = block
+    before = (first - 1, learner.ledger.pending)
+    draws = learner._draws.random(n_rounds)
+    learner.rule.play_rounds.compiled(
+        learner.state, learner.params, before, stream, allowed, draws, learner.scratch, block.columns
+    )
+    learner.ledger.open_block(block)
+    return block
+
+
 def _file_played(learner: "Stateful") -> None:
-    """File the round that was played last, by its marks."""
+    """File the round that was played last, by its marks, or all that were played together."""
+    if isinstance(learner._at_hand, Block):
+        learner.ledger.open_block(learner._at_hand)
+        return
     now, greedy, label = learner._marks[[PLAYED, GREEDY, LABEL]].astype(np.int64).tolist()
     row, extra = learner._at_hand
     learner.ledger.open(Play(now, row, greedy, label, float(learner._marks[PROB]), extra))

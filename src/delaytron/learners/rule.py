@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.compiler.kernel import fill, kernel, taker
-from delaytron.kernels import loop
+from delaytron.kernels import looking, loop
 from delaytron.kernels.explore import explore_greedily, follow_greedily, note_nothing, pick_one
 from delaytron.kernels.linear import zero_weights
 from delaytron.records import Array, Play, Size
@@ -67,6 +67,12 @@ def step_late(state: Any, params: Any, past: Play, reward: float) -> None:  # no
 
 
 @kernel
+def step_late_by(state: Any, params: Any, past: Play, reward: float) -> None:
+    """Do the same with a reward, which is 1 for a "right"."""
+    step(state, params, past, reward)
+
+
+@kernel
 def no_revision(state: Any, params: Any, past: Play, reward: float) -> None:
     """Leave it to `step`."""
 
@@ -107,7 +113,9 @@ class Rule:
     scale: Callable[..., float] = as_they_are
     look: Callable[..., int] | None = None  # the policy, if that would leave a trace, or if `pick` replaces it
     scratch: tuple[str, ...] = ()  # the fields of the state that are only room for what is computed on the way
-    ties: str = "first"  # how labels of equal scores are told apart: the first one is greedy, or they share its chance
+    ties: str = (
+        "first"  # of equal scores the first is greedy; or all share its chance, "random"; or the policy "shares"
+    )
     restricts: bool = True  # whether it can choose among some of the labels only
     grows: bool = True  # whether a class can be added
     begin_class: Callable[[Any, int], None] | None = (
@@ -141,6 +149,11 @@ class Rule:
         return self._bind("play_round", loop.play_round)
 
     @cached_property
+    def play_rounds(self) -> Any:
+        """Rounds one after another in which no answer comes."""
+        return self._bind("play_rounds", loop.play_rounds)
+
+    @cached_property
     def deliver(self) -> Any:
         """The update by one event."""
         return self._bind("deliver", loop.deliver)
@@ -163,7 +176,7 @@ class Rule:
 
     @cached_property
     def _peek(self) -> Any:
-        return self._bind("peek", loop.peek)
+        return self._bind("peek", looking.peek)
 
     @cached_property
     def choose(self) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 
 from delaytron.compiler.kernel import fill
 from delaytron.kernels.linear import padded
-from delaytron.kernels.loop import score_all
+from delaytron.kernels.looking import score_all
 from delaytron.matrices import as_kind, as_stream
 from delaytron.records import Array, Stream
 

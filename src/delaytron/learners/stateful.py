@@ -1,6 +1,6 @@
 """What a learner is made of: its settings, its state, and how both are copied and kept in files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar, Self, cast
@@ -13,7 +13,7 @@ from delaytron.learners import rounds
 from delaytron.learners.average import Average
 from delaytron.learners.copies import copy_deeply, fields_of, reduce_learner, take_over
 from delaytron.learners.fixed import fix_parameters
-from delaytron.learners.ledger import Ledger
+from delaytron.learners.ledger import Block, Ledger
 from delaytron.learners.options import COMMON, GAMMAS, WORDS, Common, own_parameters, read_common
 from delaytron.learners.rule import Rule, sharing_ties, stack
 from delaytron.learners.standardize import standardizing
@@ -38,6 +38,7 @@ class Stateful:
     scratch: tuple[Array, Array, Array]
     _marks: Array
     _is_compiled: bool
+    _run_round: Callable[..., Any]
     _draws: np.random.Generator
     _noise: np.random.Generator
 
@@ -56,13 +57,13 @@ class Stateful:
         self.on_expiry = str(options["on_expiry"])
         self.standardize = bool(options["standardize"])
         self.ties = options["ties"]
-        self.rule = sharing_ties(self.rule) if self.ties == "random" != self.rule.ties else self.rule
+        self.rule = sharing_ties(self.rule) if self.ties == "random" and self.rule.ties == "first" else self.rule
         self.rule = standardizing(self.rule) if self.standardize else self.rule
         self.params = params
         self.ledger = Ledger(WORDS.get(self.feedback_type, ()), self.takes_rewards)
         self._lock = RLock()
         self._interrupted = False
-        self._at_hand: tuple[Row, Array] = (Row(None, np.empty(0)), np.empty(0))  # of the round being played
+        self._at_hand: tuple[Row, Array] | Block = (Row(None, np.empty(0)), np.empty(0))  # of the rounds being played
         self._flips: dict[int, int] = {}
         self._labels = np.arange(self.n_classes)
         rounds.rewind(self)

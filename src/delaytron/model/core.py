@@ -1,6 +1,7 @@
 """What a model knows, as a fold over facts: the same facts in the same order make the same state, to the bit."""
 
-from typing import NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,6 +13,7 @@ from delaytron.journal.records import Fact
 from delaytron.kernels import loop
 from delaytron.learners.base import Learner
 from delaytron.learners.ledger import CANCELLED, LAPSED
+from delaytron.learners.many import as_columns, play_many
 from delaytron.model import facts
 from delaytron.model.classes import Classes, Name
 from delaytron.model.encoding import FeatureEncoder
@@ -69,6 +71,18 @@ class Core:
         self.tally.played[play.label] += 1
         return play
 
+    def decide_many(
+        self, ids: list[str], rows: Any, labels: Ints, now: Moment
+    ) -> tuple[list[int], list[int], list[float]]:
+        """Play a round for each row; return the greedy labels, those played, and their probabilities."""
+        first = self.rounds + 1
+        greedy, label, prob, _ = as_columns(play_many(self.learner, rows, labels))
+        played = label.tolist()
+        self.open.update(zip(ids, map(Unanswered, range(first, first + len(ids)), played, repeat(now)), strict=True))
+        for k, count in enumerate(np.bincount(label, minlength=len(self.tally.played)).tolist()):
+            self.tally.played[k] += count
+        return greedy.tolist(), played, prob.tolist()
+
     def answer(self, id: str, value: float, now: Moment) -> None:
         """Take the answer to a decision that is open, or lapsed."""
         decided = self.open.get(id) or self.lapsed[id]
@@ -85,7 +99,7 @@ class Core:
     def expire(self, id: str) -> None:
         """Wait no longer for the answer to a decision."""
         decided = self.open[id]
-        self.learner._end_wait(decided.round, loop.EXPIRED if self.as_wrong else loop.DROPPED, LAPSED)
+        self._end_wait(decided, loop.EXPIRED if self.as_wrong else loop.DROPPED, LAPSED)
         if self.as_wrong:
             self.lapsed[id] = decided
         del self.open[id]
@@ -93,9 +107,13 @@ class Core:
 
     def cancel(self, id: str) -> None:
         """Want no answer to a decision."""
-        self.learner._end_wait(self.open[id].round, loop.DROPPED, CANCELLED)
+        self._end_wait(self.open[id], loop.DROPPED, CANCELLED)
         del self.open[id]
         self.tally.cancelled += 1
+
+    def _end_wait(self, decided: Unanswered, kind: int, answer: int) -> None:
+        if self.learner.ledger.waits(decided.round):  # unless an interruption came right after it
+            self.learner._end_wait(decided.round, kind, answer)
 
     def due(self, now: Moment, round: int) -> list[str]:
         """Return the ids whose wait is over at a moment, when a round begins."""

@@ -6,8 +6,10 @@ from typing import Any
 
 from delaytron.errors import InvalidInput
 from delaytron.journal.clock import Moment
-from delaytron.journal.ids import check_id, new_id
+from delaytron.journal.ids import check_id, new_id, new_ids
+from delaytron.matrices import check_matrix
 from delaytron.model.classes import Name
+from delaytron.model.fixed import VectorEncoder
 from delaytron.model.keeper import Keeper
 from delaytron.model.values import shown
 from delaytron.records import Decision, Ints, Row
@@ -27,16 +29,35 @@ def decide(keeper: Keeper, x: Any, id: Any, allowed: Any) -> Decision[str, Name]
 
 def decide_many(keeper: Keeper, xs: Any, ids: Any, allowed: Any) -> list[Decision[str, Name]]:
     """Choose a class for each of many."""
+    encoder = keeper.encoder
+    if isinstance(encoder, VectorEncoder) and keeper.core.wait is None and len(xs) > 0:
+        vectors: Any = check_matrix(xs, encoder.n_features)
+        return keeper.run(lambda now: _decide_together(keeper, now, vectors, ids, allowed))
     listed = _listed("xs", xs)
 
     def chosen(now: Moment) -> list[Decision[str, Name]]:
         rows = [keeper.encoder.encode(x) for x in listed]
         labels = keeper.core.classes.allowed(allowed)
-        names = [new_id() for _ in rows] if ids is None else _check_ids(keeper, ids, len(rows))
+        names = _ids_for(keeper, ids, len(rows))
         restricted = allowed is not None
         return [_decide_one(keeper, now, row, name, labels, restricted) for row, name in zip(rows, names, strict=True)]
 
     return keeper.run(chosen)
+
+
+def _decide_together(keeper: Keeper, now: Moment, vectors: Any, ids: Any, allowed: Any) -> list[Decision[str, Name]]:
+    """Play all rounds in one call of compiled code: nothing expires between them."""
+    labels = keeper.core.classes.allowed(allowed)
+    issued = _ids_for(keeper, ids, vectors.shape[0])
+    first = keeper.core.rounds + 1
+    greedy, label, prob = keeper.decide_many(issued, vectors, labels, now, restricted=allowed is not None)
+    names = keeper.core.classes.names
+    numbers = range(first, first + len(issued))
+    return list(map(Decision, issued, numbers, map(names.__getitem__, label), map(names.__getitem__, greedy), prob))
+
+
+def _ids_for(keeper: Keeper, ids: Any, count: int) -> list[str]:
+    return new_ids(count) if ids is None else _check_ids(keeper, ids, count)
 
 
 def _decide_one(keeper: Keeper, now: Moment, row: Row, id: str, labels: Ints, restricted: bool) -> Decision[str, Name]:

@@ -31,6 +31,7 @@ class Keeper:
 
     def __init__(self, store: FactStore | MemoryStore, recipe: Recipe, core: Core | None = None) -> None:
         self.store = store
+        self.keeps_facts = isinstance(store, FactStore)
         self.recipe = recipe
         self.core = make_core(recipe) if core is None else core
         self._generation = store.generation
@@ -93,8 +94,8 @@ class Keeper:
         """Wait no longer for what has waited too long at a moment, when a round begins."""
         for due in self.core.due(now, round):
             self._in_step = False
-            self.core.expire(due)
             self.store.settle(due, EXPIRED)
+            self.core.expire(due)
             self.note(facts.EXPIRED, due, b"", now)
 
     def note(self, kind: int, id: str | None, body: bytes, now: Moment) -> None:
@@ -108,22 +109,36 @@ class Keeper:
         self._in_step = False
         play = self.core.decide(id, row, labels, now)
         self.store.open_id(id, play.label)
-        body = facts.encode_decided(play, labels if restricted else None, self.encoder.new_names())
-        self.note(facts.DECIDED, id, body, now)
+        names = self.encoder.new_names()
+        if self.keeps_facts:
+            self.note(facts.DECIDED, id, facts.encode_decided(play, labels if restricted else None, names), now)
         return play
+
+    def decide_many(
+        self, ids: list[str], vectors: Any, labels: Ints, now: Moment, *, restricted: bool
+    ) -> tuple[list[int], list[int], list[float]]:
+        """Play a round for each vector, under ids that are new; return greedy labels, those played, probabilities."""
+        first = self.core.rounds + 1
+        self._in_step = False
+        chosen = self.core.decide_many(ids, vectors, labels, now)
+        self.store.open_ids(ids, chosen[1])
+        for number, issued in enumerate(ids if self.keeps_facts else (), start=first):
+            play = self.core.learner.ledger.play(number)
+            self.note(facts.DECIDED, issued, facts.encode_decided(play, labels if restricted else None, ()), now)
+        return chosen
 
     def answer(self, id: str, value: float, now: Moment) -> None:
         """Take an answer that is wanted."""
         self._in_step = False
-        self.core.answer(id, value, now)
         self.store.settle(id, ANSWERED, value)
+        self.core.answer(id, value, now)
         self.note(facts.ANSWERED, id, facts.encode(value), now)
 
     def cancel(self, id: str, now: Moment) -> None:
         """Want no answer to an open decision."""
         self._in_step = False
-        self.core.cancel(id)
         self.store.settle(id, CANCELLED)
+        self.core.cancel(id)
         self.note(facts.CANCELLED, id, b"", now)
 
     def add_class(self, name: Any, now: Moment) -> None:
@@ -148,6 +163,7 @@ class Keeper:
     def reload(self) -> None:
         """Make the core from the newest snapshot and the facts after it."""
         if isinstance(self.store, MemoryStore):
+            self._finish_interrupted()
             return
         snapshot = self.store.snapshot()
         after = 0
@@ -165,6 +181,19 @@ class Keeper:
         self._since_snapshot = count
         self._generation = self.store.generation
         self._in_step = True
+
+    def _finish_interrupted(self) -> None:
+        """Do in memory, where there are no facts, what the store knows of and an interruption kept the core from."""
+        for issued, waiting in [*self.core.open.items(), *self.core.lapsed.items()]:
+            known = self.store.status(issued)
+            if known is None:
+                self.store.open_id(issued, waiting.label)
+            elif known.value is not None:
+                self.core.answer(issued, known.value, self.store.now())
+            elif known.status == CANCELLED:
+                self.core.cancel(issued)
+            elif known.status == EXPIRED and issued in self.core.open:
+                self.core.expire(issued)
 
     def _keep_snapshot(self) -> None:
         if self._since_snapshot >= FACTS_A_SNAPSHOT:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from threading import RLock
 from typing import Any
 
@@ -36,6 +37,10 @@ class MemoryStore:
         if id in self.ids:
             raise InvalidInput(f"id {id!r} was issued before; ids are never reused: give another one, or none")
         self.ids[id] = Status(OPEN, None, label, False)
+
+    def open_ids(self, ids: list[str], labels: list[int]) -> None:
+        """Register new ids, which are known to be new."""
+        self.ids.update(zip(ids, map(Status, repeat(OPEN), repeat(None), labels, repeat(False)), strict=True))
 
     def status(self, id: str) -> Status | None:
         """Return what is known of an id; None if it was never issued."""

@@ -6,12 +6,15 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
 from delaytron.files.tensors import Tensors, pack_tensors, unpack_tensors
 from delaytron.journal.clock import Moment
 from delaytron.learners.base import Learner
-from delaytron.learners.files import UNREADABLE, parts_of, rebuild
+from delaytron.learners.files import UNREADABLE, Header, make, parts_of, rebuild
+from delaytron.learners.rule import stack
+from delaytron.model.changed_rows import LARGE, fill_in, keep_changed
 from delaytron.model.classes import Classes
 from delaytron.model.core import Core, Unanswered
 from delaytron.model.making import Recipe, make_core
@@ -24,18 +27,31 @@ WORDS = "model"  # the tensor that has what is told in words, as JSON
 def pack_core(core: Core, recipe: Recipe, more: dict[str, Any]) -> bytes:
     """Return all that a model knows; `more` is kept with it, as JSON."""
     header, tensors = parts_of(core.learner)
+    tensors = keep_changed(tensors, _initial(header)) | _columns("open", core.open) | _columns("lapsed", core.lapsed)
     words = {"recipe": recipe._asdict(), "learner": header, **_words(core), "more": more}
     text = np.frombuffer(json.dumps(words).encode(), np.uint8)
     head, content = pack_tensors({**tensors, WORDS: text}, {"format": FORMAT})
     return head + bytes(content)
 
 
+def _initial(header: Header) -> Tensors:
+    """Return the large tables that a learner begins with."""
+    learner = make(header, with_state=False)
+    size = learner.size(header["sparse"])
+    if size.n_features < LARGE:
+        return {}
+    state = learner.rule.init(stack(learner.params), size)
+    return {
+        f"state.{name}": field[0] for name, field in state._asdict().items() if field.shape[1:2] == (size.n_features,)
+    }
+
+
 def _words(core: Core) -> dict[str, Any]:
     return {
         "names": core.classes.names,
         "retired": sorted(core.classes.retired),
-        "open": _columns(core.open),
-        "lapsed": _columns(core.lapsed),
+        "open": list(core.open),
+        "lapsed": list(core.lapsed),
         "tally": core.tally.as_json(),
     }
 
@@ -54,23 +70,28 @@ def unpack_core(content: bytes, source: str) -> tuple[Core, Recipe, dict[str, An
 
 def _rebuilt(words: dict[str, Any], tensors: Tensors) -> Core:
     core = make_core(Recipe(**words["recipe"]))
-    learner = rebuild(words["learner"], tensors)
+    learner = rebuild(words["learner"], fill_in(tensors, _initial(words["learner"])))
     if not isinstance(learner, Learner) or learner.n_classes != len(words["names"]):
         raise InvalidInput(f"it has {len(words['names'])} names for {learner.n_classes} classes")
     core.learner = learner
     core.classes = Classes(words["names"], words["retired"])
-    core.open = _waiting(words["open"])
-    core.lapsed = _waiting(words["lapsed"])
+    core.open = _waiting(words["open"], tensors["model.open"])
+    core.lapsed = _waiting(words["lapsed"], tensors["model.lapsed"])
     core.tally = Tally.from_json(words["tally"])
     return core
 
 
-def _columns(waiting: dict[str, Unanswered]) -> list[list[Any]]:
-    return [[issued, *decided[:2], *decided.now] for issued, decided in waiting.items()]
+def _columns(name: str, waiting: dict[str, Unanswered]) -> Tensors:
+    """Return the numbers of decisions without an answer, a row each."""
+    rows = [(number, label, *now) for number, label, now in waiting.values()]
+    return {f"model.{name}": np.array(rows, np.int64).reshape(-1, 4)}
 
 
-def _waiting(stored: list[list[Any]]) -> dict[str, Unanswered]:
-    return {issued: Unanswered(number, label, Moment(wall, clock)) for issued, number, label, wall, clock in stored}
+def _waiting(ids: list[str], rows: NDArray[np.int64]) -> dict[str, Unanswered]:
+    if rows.dtype != np.int64 or rows.shape != (len(ids), 4):
+        raise InvalidInput(f"it has {len(ids)} ids for {rows.shape} of {rows.dtype}")
+    number, label, wall, clock = rows.T.tolist()
+    return dict(zip(ids, map(Unanswered, number, label, map(Moment, wall, clock)), strict=True))
 
 
 def compress(content: bytes) -> bytes:
