@@ -126,7 +126,7 @@ class TestVerify:
             model.digest()
         assert document_of("verify", journal)["answered"] == found["answered"] + 1
 
-    @pytest.mark.parametrize("learner", ["perceptron", "delaytron"])
+    @pytest.mark.parametrize("learner", ["perceptron", "pab"])
     def test_learners_that_are_told_labels_or_take_no_rewards(self, tmp_path, learner):
         with dt.Model(CLASSES, learner=learner, journal=tmp_path / "a.db", seed=1) as model:
             for i in range(20):
