@@ -126,7 +126,7 @@ class TestVerify:
             model.digest()
         assert document_of("verify", journal)["answered"] == found["answered"] + 1
 
-    @pytest.mark.parametrize("learner", ["perceptron", "delaytron"])
+    @pytest.mark.parametrize("learner", ["perceptron", "pab"])
     def test_learners_that_are_told_labels_or_take_no_rewards(self, tmp_path, learner):
         with dt.Model(CLASSES, learner=learner, journal=tmp_path / "a.db", seed=1) as model:
             for i in range(20):
@@ -219,7 +219,7 @@ class TestVerify:
 
     def test_a_long_one_shows_how_far_it_is(self, journal, monkeypatch):
         monkeypatch.setattr(outputs, "LONG", 50)
-        monkeypatch.setattr("delaytron.model.verify.STEP", 10)
+        monkeypatch.setattr("delaytron.model.verify.STEP", 3)
         lines = delaytron("verify", journal).stderr.splitlines()
         count = document_of("verify", journal)["replayed"]
         assert lines[-1] == f"delaytron: 100 % of {count} facts"

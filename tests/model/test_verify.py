@@ -1,0 +1,105 @@
+"""Whatever was done with a model, its journal agrees with its state, before and after it is compacted."""
+
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import delaytron as dt
+from delaytron.model import keeper
+from delaytron.model.export import export_journal
+from delaytron.model.retention import compact_journal
+from delaytron.model.verify import verify_journal
+
+ids = st.integers(0, 12).map("r{}".format)
+steps = st.one_of(
+    st.tuples(st.just("decide"), ids, st.lists(st.integers(-3, 3), min_size=2, max_size=2), st.booleans()),
+    st.tuples(st.just("feedback"), ids, st.sampled_from([0.0, 0.25, 1.0])),
+    st.tuples(st.just("other"), ids, st.sampled_from([0.0, 0.25, 1.0])),
+    st.tuples(st.just("cancel"), ids),
+    st.tuples(st.just("add"), st.sampled_from("abcde")),
+    st.tuples(st.just("retire"), st.sampled_from("abcde")),
+    st.just(("reopen",)),
+    st.just(("compact",)),
+)
+
+
+class Story:
+    """A model with a journal to which things happen; what is refused changes nothing."""
+
+    def __init__(self, path, on_expiry):
+        self.path = path
+        self.model = dt.Model(list("abc"), features=2, journal=path, seed=4, expire_after=4, on_expiry=on_expiry)
+
+    def do(self, what, *args):
+        try:
+            getattr(self, what)(*args)
+        except (dt.InvalidInput, dt.UnknownDecision, dt.ConflictingFeedback):
+            assert what not in ("reopen", "compact")
+
+    def decide(self, name, x, restricted):
+        self.model.decide(x, id=name, allowed=["a", "b"] if restricted else None)
+
+    def feedback(self, name, reward):
+        self.model.feedback(name, reward=reward)
+
+    def other(self, name, reward):
+        with dt.Journal(self.path) as journal:
+            journal.feedback(name, reward=reward)
+
+    def cancel(self, name):
+        self.model.cancel(name)
+
+    def add(self, name):
+        self.model.add_class(name)
+
+    def retire(self, name):
+        self.model.retire_class(name)
+
+    def reopen(self):
+        self.model.close()
+        self.model = dt.Model.open(self.path)
+
+    def compact(self):
+        state = self.model.digest()  # takes in what waits in the inbox
+        self.model.close()
+        before = verify_journal(self.path)
+        found = compact_journal(self.path, "0.000000001s")
+        after = verify_journal(self.path)
+        assert (after.mismatch, after.hash, before.hash) == (None, state, state)
+        assert sum(before.facts.values()) == found.facts_before
+        assert sum(after.facts.values()) == found.facts_after
+        assert after.purged == after.decided - after.open
+        self.model = dt.Model.open(self.path)
+
+
+def check(story, target):
+    """Compare the journal with the model, and what is exported with its counts."""
+    found = verify_journal(story.path)
+    assert found.mismatch is None
+    inside = story.model.digest()
+    found = verify_journal(story.path)
+    assert (found.mismatch, found.hash) == (None, inside)
+    stats = story.model.stats()
+    assert (found.decided, found.open, found.answered) == (stats.decisions, stats.open, stats.answered)
+    exported = export_journal(story.path, target)
+    rows = pq.read_table(target).to_pylist()
+    assert len(rows) == exported.decided == found.decided - found.purged == found.decided - exported.purged
+    assert Counter(row["status"] for row in rows)["open"] == stats.open
+    assert all((row["outcome"] is None) == (row["status"] != "answered") for row in rows)
+
+
+@pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
+@given(done=st.lists(steps, min_size=5, max_size=40))
+def test_whatever_is_done_the_journal_agrees(tmp_path_factory, on_expiry, done):
+    folder = tmp_path_factory.mktemp("story")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keeper, "FACTS_A_SNAPSHOT", 7)
+        story = Story(folder / "a.db", on_expiry)
+        for step in done:
+            story.do(*step)
+        check(story, folder / "o.parquet")
+        story.model.close()
+        assert verify_journal(folder / "a.db").mismatch is None
