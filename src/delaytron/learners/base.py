@@ -76,8 +76,8 @@ class Learner(Stateful):
     ) -> str:
         """Give the answer to a decision: at any time, in any order; it is applied when the next round begins.
 
-        Returns "accepted"; "duplicate" when the same answer was known already; "expired" or "cancelled" when the wait had
-        ended without one. The last three change nothing.
+        Returns "accepted"; "duplicate" when the same answer was known already; "expired" or "cancelled" when the wait
+        had ended without one. The last three change nothing.
 
         Parameters
         ----------
