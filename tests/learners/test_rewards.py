@@ -1,7 +1,7 @@
 """Rewards between wrong and right: what they do, when they come late, and who takes none."""
 
 from copy import deepcopy
-from math import exp, sqrt
+from math import sqrt
 
 import numpy as np
 import pytest
@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 from test_online import everything
 
 import delaytron as dt
-import paper_logit
-from delaytron.files.tensors import pack_tensors, read_tensors
 from delaytron.kernels.loop import EXPIRED
 from delaytron.learners.ledger import LAPSED
 from forms import ROWS, TRUE, D, K, forms, fresh, state_bits, taught
-from paper import sample
 
 AFFINE = [
     "banditron",
@@ -126,63 +123,6 @@ def test_an_instance_of_a_pool_takes_a_reward_as_its_base_does(form, correct_lat
     np.testing.assert_allclose(pool.weights, base.weights, rtol=1e-12, atol=1e-12)
 
 
-@given(reward=rewards, late=st.booleans())
-def test_one_against_all_learns_from_a_soft_target(reward, late):
-    learner = taught("ova_logistic", expire_after=1000, on_expiry="wrong")
-    learner.decide(ROWS[50])
-    past = learner.ledger.plays[41]
-    w, G = learner.state.W[past.label].copy(), learner.state.G[past.label].copy()
-    if late:
-        learner._end_wait(41, EXPIRED, LAPSED)
-        learner.flush()
-    for target in [0.0, reward] if late else [reward]:
-        g = (1 / (1 + exp(-(w @ past.x.values))) - target) * past.x.values
-        G += g**2
-        w -= 0.2 * g / np.sqrt(G)
-    after = answered(learner, 41, reward=reward)
-    np.testing.assert_allclose(after.state.W[past.label], w, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(after.state.G[past.label], G, rtol=1e-12, atol=1e-12)
-
-
-def transcribed_logit(X, told, draws):
-    """The default learner with the reward `told[t]` for round t, two rounds late: labels, probabilities, weights."""
-    rows, logit, watch = paper_logit.Rows(D), paper_logit.Logit(K, D, 1.0), paper_logit.Watch(0)
-    plays, confirmations, n, played = np.zeros(K), np.zeros(K), 0, []
-    for t, x in enumerate(X, 1):
-        if t > 1 and rows.is_due():
-            rows.refresh(1.0)
-            rows.due = min(rows.due, rows.n + max(1, t // 16))
-            logit.refresh(1.0, rows.varies())
-        if t > 2:
-            past, (label, _) = t - 2, played[t - 3]
-            watch.hear(2, told[past - 1])
-            n += 1
-            confirmations[label] += told[past - 1]
-            logit.learn(rows.standardize(X[past - 1]), label, told[past - 1])
-        P = paper_logit.inverse_gaps(logit.chances(rows.standardize(x)), n, plays, confirmations, 0.0)
-        label = sample(P, draws[t - 1])
-        plays[label] += 1
-        rows.new.append(x)
-        played.append((label, P[label]))
-    assert not watch.changed
-    return played, logit.W
-
-
-@given(seed=st.integers(0, 2**32))
-def test_the_default_learner_learns_from_a_soft_target(seed):
-    rng = np.random.default_rng(seed)
-    X, told = rng.normal(size=(40, D)), rng.random(40)
-    learner = dt.BanditLogit(K, D, seed=seed)
-    played, W = transcribed_logit(X, told, deepcopy(learner._draws).random(40))
-    for t, x in enumerate(X):
-        if t >= 2:
-            learner.feedback(t - 1, reward=float(told[t - 2]))
-        decision = learner.decide(x)
-        assert decision.label == played[t][0]
-        assert decision.prob == pytest.approx(played[t][1], rel=1e-9)
-    np.testing.assert_allclose(learner.weights, W, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("form", forms(["banditron", "gap", "ova_logistic", "confidit diagonal", "dilute"]))
 @pytest.mark.parametrize("wait", [{}, {"expire_after": 2, "on_expiry": "wrong"}], ids=["waits", "expires"])
 def test_the_average_is_the_mean_of_the_weights_of_all_rounds(form, wait):
@@ -258,55 +198,6 @@ def test_a_second_reward_must_agree():
     learner.flush()
     with pytest.raises(dt.ConflictingFeedback, match=r"was answered reward 0\.25, now reward 0\.5 came"):
         learner.feedback(40, reward=0.5)
-
-
-@pytest.mark.parametrize("form", forms(AFFINE + SOFT))
-def test_rewards_are_saved_applied_or_not(form, tmp_path):
-    learner = taught(form)
-    learner.feedback(40, reward=0.3)
-    learner.save(tmp_path / "a")
-    again = dt.load(tmp_path / "a")
-    assert everything(again) == everything(learner)
-    for t, x in enumerate(ROWS[40:]):
-        assert learner.decide(x) == again.decide(x)
-        for one in (learner, again):
-            assert one.feedback(40, reward=0.3) == "duplicate"
-            assert one.feedback(41 + t, reward=t / 20) == "accepted"
-    assert everything(again) == everything(learner)
-
-
-@pytest.mark.parametrize("form", forms(["delaytron", "exp3 eta", "ova_logistic"]))
-def test_a_file_of_before_there_were_rewards_is_read(form, tmp_path):
-    """It has the answers as integers of 32 bits, and knows nothing of ties."""
-    learner = taught(form, expire_after=5, on_expiry="wrong")
-    learner.feedback(40, correct=True)
-    learner.save(tmp_path / "new")
-    texts, tensors = read_tensors(tmp_path / "new")
-    assert tensors["answers"].dtype == np.float64
-    assert '"ties": null, ' in texts["header"] or ', "ties": null' in texts["header"]
-    texts["header"] = texts["header"].replace(', "ties": null', "").replace('"ties": null, ', "")
-    old = tensors | {"answers": tensors["answers"].astype(np.int32)}
-    (tmp_path / "old").write_bytes(b"".join(pack_tensors(old, texts)))
-    again = dt.load(tmp_path / "old")
-    assert everything(again) == everything(learner)
-    assert again.decide(ROWS[41]) == learner.decide(ROWS[41])
-    assert again.feedback(41, reward=0.5) == "accepted"
-    again.save(tmp_path / "newer")
-    assert dt.load(tmp_path / "newer").ledger.answers[40] == 0.5
-
-
-def test_answers_of_another_kind_are_refused(tmp_path):
-    taught("delaytron").save(tmp_path / "a")
-    texts, tensors = read_tensors(tmp_path / "a")
-    for kind in (np.float32, np.int64):
-        changed = tensors | {"answers": tensors["answers"].astype(kind)}
-        (tmp_path / "a").write_bytes(b"".join(pack_tensors(changed, texts)))
-        with pytest.raises(dt.InvalidInput, match="answers must be a column of float64"):
-            dt.load(tmp_path / "a")
-    changed = tensors | {"answers": tensors["answers"] - 0.5}
-    (tmp_path / "a").write_bytes(b"".join(pack_tensors(changed, texts)))
-    with pytest.raises(dt.InvalidInput, match="answers makes no sense"):
-        dt.load(tmp_path / "a")
 
 
 def test_the_estimate_of_a_reward_is_unbiased():

@@ -95,10 +95,10 @@ BAD = [
     ),
     ({"gamma": 0}, r"gamma must be in \(0, 1\], got 0"),
     ({"gamma": [0.1, 1.3]}, r"gamma must be in \(0, 1\], got 1.3"),
-    ({"beta": 1}, "delaytron takes gamma, eta, noise, expire_after, on_expiry, standardize; got beta"),
+    ({"beta": 1}, "delaytron takes gamma, eta, noise, expire_after, on_expiry, standardize, ties; got beta"),
     (
         {"learner": "perceptron", "gamma": 0.1},
-        "perceptron takes noise, expire_after, on_expiry, standardize; got gamma",
+        "perceptron takes noise, expire_after, on_expiry, standardize, ties; got gamma",
     ),
     ({"delay": 0}, "D must be an integer of at least 1, got 0"),
     ({"delay": object()}, "delay"),

@@ -91,8 +91,19 @@ class Learner(Stateful):
     ) -> str:
         """Give the answer to a decision: at any time, in any order; it is applied when the next round begins.
 
-        Returns "accepted"; "duplicate" when the same answer was known already; "expired" when the decision had been
-        dropped. The last two change nothing.
+        Returns "accepted"; "duplicate" when the same answer was known already; "expired" or "cancelled" when the wait
+        had ended without one. The last three change nothing.
+
+        Parameters
+        ----------
+        id : int
+            That of the decision.
+        correct : bool
+            Whether the played label was right.
+        label : int
+            The true label, for learners that learn from it.
+        reward : float
+            From 0 (wrong) to 1 (right), for learners that take one.
         """
         return self._take_answer(id, read_answer(self, correct, label, reward))
 
@@ -156,14 +167,33 @@ class Learner(Stateful):
         return np.asarray(np.argmax(self.scores(X), axis=1), np.int64)
 
     def probabilities(self, x: Any, allowed: Any = None) -> Array:
-        """Return with which probability each label would be played now; explores nothing and changes nothing."""
+        """Return with which probability each label would be played now; explores nothing and changes nothing.
+
+        Examples
+        --------
+        >>> import delaytron as dt
+        >>> learner = dt.Banditron(n_classes=4, n_features=1, gamma=0.5, seed=0)
+        >>> learner.probabilities([1.0], allowed=[1, 3]).tolist()
+        [0.0, 0.75, 0.0, 0.25]
+        """
         row = as_row(x, self.n_features, None)
         labels = self._labels if allowed is None else read_allowed(self, allowed)
         with self._lock:
             return look(self, row, labels)[1]
 
     def contributions(self, x: Any) -> Contributions:
-        """Return the scores of one row in parts: a constant, and what each of its features adds."""
+        """Return the scores of one row in parts: a constant, and what each of its features adds.
+
+        Examples
+        --------
+        >>> import delaytron as dt
+        >>> learner = dt.Banditron(n_classes=2, n_features=2, gamma=0.5, seed=0)
+        >>> learner.feedback(learner.decide([3.0, 1.0], allowed=[1]).id, correct=False)
+        'accepted'
+        >>> learner.flush()
+        >>> learner.contributions([1.0, 2.0]).parts.tolist()
+        [[0.0, 0.0], [-3.0, -2.0]]
+        """
         row = as_row(x, self.n_features, None)
         with self._lock:
             return self._contributions(as_kind_of_row(row, self.n_features, self.sparse))
