@@ -60,10 +60,11 @@ class Classes:
     def __init__(self, names: Iterable[Name], retired: Iterable[int] = ()) -> None:
         self.names = list(names)
         self.retired = set(retired)
-        self._labels = {name: label for label, name in enumerate(self.names)}
-        self._find_active()
+        self.refresh()
 
-    def _find_active(self) -> None:
+    def refresh(self) -> None:
+        """Find labels by their names, and those that may be chosen."""
+        self._labels = {name: label for label, name in enumerate(self.names)}
         self._active = np.array([k for k in range(len(self.names)) if k not in self.retired], np.int64)
 
     @property
@@ -107,11 +108,10 @@ class Classes:
         """Add a checked name; return whether it is new."""
         label = self._labels.get(name)
         if label is None:
-            self._labels[name] = len(self.names)
             self.names.append(name)
         else:
             self.retired.discard(label)
-        self._find_active()
+        self.refresh()
         return label is None
 
     def check_retirable(self, name: Any) -> Name:
@@ -126,4 +126,4 @@ class Classes:
     def retire(self, name: Name) -> None:
         """Let a class not be chosen any more."""
         self.retired.add(self._labels[name])
-        self._find_active()
+        self.refresh()

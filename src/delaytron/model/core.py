@@ -135,9 +135,10 @@ class Core:
         if self.classes.check_new(name) in self.classes.names:
             self.classes.add(name)
             return
-        self.learner.add_class()
+        if self.learner.n_classes == len(self.classes.names):  # unless an interruption came right after it
+            self.learner.add_class()
+        self.tally.make_room(self.learner.n_classes)
         self.classes.add(name)
-        self.tally.add_class()
 
     def retire_class(self, name: Name) -> None:
         """Let a class not be chosen any more."""

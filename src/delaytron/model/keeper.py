@@ -193,6 +193,7 @@ class Keeper:
 
     def _finish_interrupted(self) -> None:
         """Do in memory, where there are no facts, what the store knows of and an interruption kept the core from."""
+        self.core.classes.refresh()
         for issued, waiting in [*self.core.open.items(), *self.core.lapsed.items()]:
             known = self.store.status(issued)
             if known is None:

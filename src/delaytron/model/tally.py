@@ -25,11 +25,11 @@ class Tally:
         self.late = 0
         self.waits = [0] * N_BUCKETS
 
-    def add_class(self) -> None:
-        """Make room for another class."""
-        self.played.append(0)
-        self.answered.append(0)
-        self.reward.append(0.0)
+    def make_room(self, n_classes: int) -> None:
+        """Make room for so many classes."""
+        self.played += [0] * (n_classes - len(self.played))
+        self.answered += [0] * (n_classes - len(self.answered))
+        self.reward += [0.0] * (n_classes - len(self.reward))
 
     def answer(self, label: int, reward: float, wait: int) -> None:
         """Count an answer about a label, and how many nanoseconds it took."""

@@ -1,0 +1,97 @@
+"""Whatever line Ctrl-C interrupts, a model goes on, and its state is that of its journal."""
+
+import sys
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+from models import replayed_digest, small_model
+
+import delaytron as dt
+from delaytron.errors import JournalError
+from delaytron.model import keeper
+
+PARTS = tuple(
+    str(Path(dt.__file__).parent / name) for name in ("model", "learners")
+)  # the journal has tests of its own
+fresh = count()
+
+
+class Interruption:
+    """Raises at the n-th line of these packages that is executed, once."""
+
+    def __init__(self, after):
+        self.left = after
+
+    def __call__(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith(PARTS):
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+    def __enter__(self):
+        sys.settrace(self)
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+
+def refused(model):
+    with pytest.raises(dt.InvalidInput):
+        model.decide([1])
+
+
+CALLS = {
+    "decide": lambda model, _: model.decide([1, 5]),
+    "many": lambda model, _: model.decide_many([[1, 5]] * 2, allowed=["small"]),
+    "feedback": lambda model, issued: model.feedback(issued, reward=0.5),
+    "cancel": lambda model, issued: model.cancel(issued),
+    "add": lambda model, _: model.add_class(f"class {next(fresh)}"),
+    "refused": lambda model, _: refused(model),
+}
+
+
+def interrupt_everywhere(model, call, step):
+    """Interrupt a call at every `step`-th line, until it ends before that; return how often."""
+    for times in range(10**6):
+        with suppress(JournalError):  # the call after an interrupted one may be told of it
+            model.digest()
+        for t in range(3):
+            model.decide([1, t])
+        issued = model.open_decisions()[0].id
+        with suppress(KeyboardInterrupt), Interruption(1 + times * step):
+            call(model, issued)
+            break
+    return times
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.torture)])
+def test_an_interrupted_model_is_that_of_its_journal(tmp_path, monkeypatch, call, on_expiry, step):
+    monkeypatch.setattr(keeper, "FACTS_A_SNAPSHOT", 30)
+    path = tmp_path / "a.db"
+    model = small_model(journal=path, expire_after=4, on_expiry=on_expiry)
+    assert interrupt_everywhere(model, call, step) > 30 / step
+    for t in range(10):
+        model.feedback(model.decide([1, t]).id, correct=True)
+    digest = model.digest()
+    model.close()
+    assert replayed_digest(path) == digest
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.torture)])
+def test_an_interrupted_model_in_memory_goes_on(call, on_expiry, step):
+    model = small_model(expire_after=4, on_expiry=on_expiry)
+    assert interrupt_everywhere(model, call, step) > 30 / step
+    decisions = [model.decide([1, t]) for t in range(10)]
+    assert {model.feedback(decision.id, correct=True) for decision in decisions[-4:]} == {"accepted"}
+    assert model.open_decisions() == []
+    assert decisions[-1].round == model.stats().decisions
+    assert len(model.stats().classes) == len(model.classes)
