@@ -1,9 +1,11 @@
 """Learn to choose among K labels when the only answer is "right" or "wrong", late, out of order, or never."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from delaytron import datasets, delays, theory
 from delaytron._version import __version__
 from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, JournalError, UnknownDecision
-from delaytron.journal import Journal
 from delaytron.learners import (
     DEFAULT_LEARNER,
     LEARNERS,
@@ -27,12 +29,21 @@ from delaytron.learners import (
     Rcnbf,
     Soba,
 )
-from delaytron.model.files import load
-from delaytron.model.model import Model
 from delaytron.records import Decision, Run
 from delaytron.simulation.replay import replay
 from delaytron.simulation.results import Result
 from delaytron.simulation.simulate import simulate
+
+if TYPE_CHECKING:
+    from delaytron.journal import Journal
+    from delaytron.model.files import load
+    from delaytron.model.model import Model
+
+LATER = {  # what is imported when it is first used: a simulation needs no database
+    "Journal": "delaytron.journal",
+    "Model": "delaytron.model.model",
+    "load": "delaytron.model.files",
+}
 
 __all__ = [
     "DEFAULT_LEARNER",
@@ -74,3 +85,10 @@ __all__ = [
     "simulate",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in LATER:
+        raise AttributeError(f"module 'delaytron' has no attribute {name!r}")
+    globals()[name] = getattr(import_module(LATER[name]), name)
+    return globals()[name]

@@ -7,6 +7,7 @@ import numpy as np
 
 from delaytron.errors import DelaytronError
 from delaytron.learners import growing, rounds
+from delaytron.learners.compiling import compile_all, compile_reward
 from delaytron.learners.looking import Contributions, contributions_of, look
 from delaytron.learners.many import as_plays, play_many
 from delaytron.learners.options import read_allowed, read_answer
@@ -66,7 +67,7 @@ class Learner(Stateful):
                 self._reset_state(sparse=given.indices is not None)
             row = as_kind_of_row(given, self.n_features, self.sparse)
             self._prepare(now)
-            rounds.compile_all(self, row)
+            compile_all(self, row)
             rounds.begin(self, now)
             play = rounds.choose(self, now, row, labels)
             self._interrupted = False
@@ -111,8 +112,8 @@ class Learner(Stateful):
         """Let a checked answer wait to be applied."""
         with self._lock:
             rounds.recover(self)
-            if 0 < answer < 1:
-                rounds.compile_reward(self)
+            if 0 < answer < 1 and self.ledger.plays:
+                compile_reward(self)  # before the answer is accepted
             self._interrupted = True
             reply = self.ledger.answer(id, answer)
             self._interrupted = False

@@ -10,7 +10,7 @@ from delaytron.learners import rounds
 if TYPE_CHECKING:
     from delaytron.learners.stateful import Stateful
 
-MADE_ANEW = {"rule", "scratch", "_lock", "_run_round"}  # what a copy makes itself: they cannot be pickled, or need not
+MADE_ANEW = {"rule", "scratch", "_lock", "_run_round", "_run_reward"}  # what a copy makes itself
 
 Fields: TypeAlias = "dict[str, Any]"
 Recipe: TypeAlias = "tuple[Any, tuple[type[Stateful], Any], Fields]"

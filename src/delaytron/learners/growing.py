@@ -32,7 +32,8 @@ def add_class(learner: "Learner") -> int:
     if twin.rule.begin_class is not None:
         twin.rule.begin_class(state, K)
     new: dict[str, Any] = {stored_as("n_classes"): K + 1, "params": twin.params, "rule": twin.rule, "state": state}
-    new |= {"_labels": twin._labels, "scratch": (*new_scratch(K + 1), learner._marks), "_is_compiled": False}
+    new |= {"_labels": twin._labels, "scratch": (*new_scratch(K + 1), learner._marks)}
+    new |= {"_is_compiled": False, "_run_reward": None}
     if learner.average:
         room = zero_weights(1, size)[0]
         new["_average"] = Average(_copy_classes(learner._average.total, room, axes["W"], K))

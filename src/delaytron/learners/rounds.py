@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from delaytron.errors import DelaytronError
-from delaytron.kernels.loop import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOTHING, NOW, PLAYED, PROB
+from delaytron.kernels.online import APPLIED, BEGUN, GREEDY, KIND, LABEL, NOTHING, NOW, PLAYED, PROB
+from delaytron.learners.compiling import average_about, compile_all, compile_reward
 from delaytron.learners.ledger import RoundBlock
 from delaytron.learners.scoring import new_scratch
 from delaytron.records import Array, Columns, Ints, Play, Row, Stream
@@ -39,38 +40,7 @@ def start_from(learner: "Stateful", begun: int) -> None:
 def use_marks(learner: "Stateful", marks: Array) -> None:
     """Let the compiled code write to these marks."""
     scratch = (*new_scratch(learner.n_classes), marks)
-    vars(learner).update(_marks=marks, _is_compiled=False, scratch=scratch)
-
-
-def compile_all(learner: "Stateful", row: Row) -> None:
-    """Have the machine code for rows of this kind before anything changes: compiling takes long, and can fail."""
-    if learner._is_compiled:
-        return
-    rule = learner.rule
-    extra = np.empty(len(rule.extras))
-    fixed = (learner.state, learner.params)
-    past = Play(1, row, 0, 0, 0.5, extra)
-    entry = rule.play_round.ready(*fixed, 1, past, (True, 1, 0, 0), row, learner._labels, 0.5, learner.scratch, extra)
-    if learner.average:
-        event = (*fixed, past, True, 1, 0, 0, learner._marks)
-        rule.deliver_averaged.ready(*event, _average_about(learner, past), 1)
-    vars(learner).update(_run_round=entry, _is_compiled=True)
-
-
-def compile_reward(learner: "Stateful") -> None:
-    """Have the machine code for a reward between 0 and 1 before one is accepted."""
-    number = next(iter(learner.ledger.plays), None)
-    if number is not None:
-        past = learner.ledger.play(number)
-        rest = (past, 0.5, 0, learner._marks, _average_about(learner, past), 1)
-        learner.rule.deliver_reward.ready(learner.state, learner.params, *rest)
-
-
-def _average_about(learner: "Stateful", past: Play) -> tuple[Array, Array] | None:
-    """Return the sum of the average and room for the weights that an answer may move; None without an average."""
-    if not learner.average:
-        return None
-    return learner._average.total, np.empty(learner._average.shape_about(past.x))
+    vars(learner).update(_marks=marks, _is_compiled=False, _run_reward=None, scratch=scratch)
 
 
 def rewind(learner: "Stateful") -> None:
@@ -126,12 +96,12 @@ def apply_arrived(learner: "Stateful") -> None:
 
 def _deliver(learner: "Stateful", past: Play) -> None:
     answer = learner.ledger.answers[past.round - 1]
-    average = _average_about(learner, past)
+    average = average_about(learner, past)
     now = learner.ledger.rounds + 1
     fixed = (learner.state, learner.params, past)
     if 0 < answer < 1:
         kind = learner.ledger.arrived[past.round]
-        learner.rule.deliver_reward.compiled(*fixed, answer, kind, learner._marks, average, now)
+        compile_reward(learner)(*fixed, answer, kind, learner._marks, average, now)
     elif learner.average:
         event = _event(learner, past.round)
         learner.rule.deliver_averaged.compiled(*fixed, *event, learner._marks, average, now)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.compiler.kernel import fill, kernel, taker
-from delaytron.kernels import looking, loop
+from delaytron.kernels import looking, loop, online
 from delaytron.kernels.explore import explore_greedily, follow_greedily, note_nothing, pick_one
 from delaytron.kernels.linear import zero_weights
 from delaytron.records import Array, Play, Size
@@ -146,27 +146,27 @@ class Rule:
     @cached_property
     def play_round(self) -> Any:
         """One round, or a part of it."""
-        return self._bind("play_round", loop.play_round)
+        return self._bind("play_round", online.play_round)
 
     @cached_property
     def play_rounds(self) -> Any:
         """Rounds one after another in which no answer comes."""
-        return self._bind("play_rounds", loop.play_rounds)
+        return self._bind("play_rounds", online.play_rounds)
 
     @cached_property
     def deliver(self) -> Any:
         """The update by one event."""
-        return self._bind("deliver", loop.deliver)
+        return self._bind("deliver", online.deliver)
 
     @cached_property
     def deliver_reward(self) -> Any:
         """The update by a reward between 0 and 1."""
-        return self._bind("deliver_reward", loop.deliver_reward)
+        return self._bind("deliver_reward", online.deliver_reward)
 
     @cached_property
     def deliver_averaged(self) -> Any:
         """The update by one event, of the average, too."""
-        return self._bind("deliver_averaged", loop.deliver_averaged)
+        return self._bind("deliver_averaged", online.deliver_averaged)
 
     @property
     def peek(self) -> Any:
@@ -181,7 +181,7 @@ class Rule:
     @cached_property
     def choose(self) -> Any:
         """The choice of one round."""
-        return self._bind("choose", loop.choose)
+        return self._bind("choose", online.choose)
 
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
         names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct", "scale")

@@ -39,6 +39,7 @@ class Stateful:
     _marks: Array
     _is_compiled: bool
     _run_round: Callable[..., Any]
+    _run_reward: Callable[..., Any] | None
     _draws: np.random.Generator
     _noise: np.random.Generator
 

@@ -11,7 +11,7 @@ from delaytron.errors import DelaytronError, InvalidInput, JournalError
 from delaytron.journal import FactStore
 from delaytron.journal.clock import Moment
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED
-from delaytron.learners.rounds import compile_all
+from delaytron.learners.compiling import compile_all
 from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.encoding import FeatureEncoder
