@@ -61,7 +61,7 @@ def test_the_same_call_continues_and_another_one_is_refused(path):
         "features": (3, "features=2, not 3"),
         "seed": (4, "seed=3, not 4"),
         "gamma": (0.25, "parameters={'gamma': 0.5}, not {'gamma': 0.25}"),
-        "expire_after": (7, "expire_after={'rounds': None, 'clock': 3600000000000}, not {'rounds': 7"),
+        "expire_after": (7, "expire_after='3600s', not 7;"),
         "on_expiry": ("wrong", "on_expiry='drop', not 'wrong'"),
     }
     for name, (value, words) in others.items():

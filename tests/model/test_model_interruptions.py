@@ -63,6 +63,8 @@ def interrupt_everywhere(model, call, step):
         for t in range(3):
             model.decide([1, t])
         issued = model.open_decisions()[0].id
+        if len(model.classes) > 10:  # each makes the call longer: it would never end in time
+            break
         with suppress(KeyboardInterrupt), Interruption(1 + times * step):
             call(model, issued)
             break

@@ -7,7 +7,7 @@ from delaytron.files.tensors import read_bytes, unpack_tensors
 from delaytron.learners import files
 from delaytron.model.model import Model
 from delaytron.model.opening import load_keeper
-from delaytron.model.snapshots import FORMAT
+from delaytron.model.snapshots import FAMILY
 
 
 def load(path: str | Path) -> Any:
@@ -29,6 +29,6 @@ def load(path: str | Path) -> Any:
     """
     content = read_bytes(Path(path))
     texts, tensors = unpack_tensors(content, str(path))
-    if texts.get("format") == FORMAT:
+    if texts.get("format", "").startswith(FAMILY):
         return Model._of(load_keeper(content, str(path)))
     return files.learner_of(path, texts, tensors)

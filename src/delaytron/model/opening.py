@@ -46,7 +46,7 @@ def _config(recipe: Recipe) -> bytes:
 
 def _continue(store: FactStore, asked: Recipe | None, journal: Any) -> Keeper:
     try:
-        stored = Recipe(**json.loads(store.config)["recipe"])
+        stored = _recipe_of(store.config, journal)
         if asked is not None:
             check_same(stored, asked, journal)
         keeper = Keeper(store, stored)
@@ -58,6 +58,15 @@ def _continue(store: FactStore, asked: Recipe | None, journal: Any) -> Keeper:
         store.close()
         raise
     return keeper
+
+
+def _recipe_of(config: bytes, journal: Any) -> Recipe:
+    try:
+        return Recipe(**json.loads(config)["recipe"])
+    except (KeyError, TypeError):
+        raise InvalidInput(
+            f"{journal} is not the journal of a model that this version can read; update delaytron"
+        ) from None
 
 
 def load_keeper(content: bytes, source: str) -> Keeper:

@@ -20,7 +20,8 @@ from delaytron.model.core import Core, Unanswered
 from delaytron.model.making import Recipe, make_core
 from delaytron.model.tally import Tally
 
-FORMAT = "delaytron-model-1"
+FAMILY = "delaytron-model-"
+FORMAT = FAMILY + "1"
 WORDS = "model"  # the tensor that has what is told in words, as JSON
 
 
@@ -60,7 +61,9 @@ def unpack_core(content: bytes, source: str) -> tuple[Core, Recipe, dict[str, An
     """Return what `pack_core` was given; raise if the bytes are not of it, or damaged."""
     texts, tensors = unpack_tensors(content, source)
     if texts.get("format") != FORMAT:
-        raise InvalidInput(f"{source} is not a model: its format is {texts.get('format')!r}, not {FORMAT!r}")
+        raise InvalidInput(
+            f"{source} is of format {texts.get('format')!r}, this version reads {FORMAT!r}; update delaytron"
+        )
     try:
         words = json.loads(bytes(tensors.pop(WORDS)))
         return _rebuilt(words, tensors), Recipe(**words["recipe"]), words["more"]
