@@ -209,7 +209,6 @@ class TestValues:
             *(Decimal("NaN"), Decimal("sNaN"), np.longdouble("nan"), "", " ", "\t\n", [], (), set(), {}, {"a": None}),
             *([""], [None, math.nan, pd.NA], np.array([], dtype=str), np.array(np.nan)),
         ],
-        ids=repr,
     )
     def test_what_is_missing_leaves_no_trace(self, nothing):
         assert tokens_of({"gone": nothing, "n": 2}) == {"n": 2.0}
@@ -298,7 +297,6 @@ class TestRows:
             (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' twice"),
             (pd.Series([1, 2]), r"names of features must be strings, got 0 \(int\)"),
         ],
-        ids=repr,
     )
     def test_other_things_are_refused(self, x, message):
         refused(make_encoder("hashed"), x, message)
