@@ -1,4 +1,4 @@
-"""The default learner under answers that are missing, flipped, or later if they are bad.
+"""The default learner under answers that are missing, flipped, later if they are bad, or that come in heaps.
 
 python benchmarks/hostile.py
 """
@@ -15,6 +15,8 @@ SEED, ROUNDS, RUNS = 2, 100_000, 10
 DATASETS = ("digits", "usps", "ecoli", "abalone", "fashion_mnist")
 WAITS = {"any answer": (500, 500), '"wrong" ten times later': (500, 5000), '"right" ten times later': (5000, 500)}
 ONLINE_ROUNDS, ONLINE_RUNS = 20_000, 5
+BOUGHT = ((0.5, 0.1), (0.1, 0.2), (0.05, 0.6))  # how often each banner makes either kind of visitor buy
+HEAPS, VISITORS, LAST, HEAP_RUNS = (1, 100, 300, 500), 1500, 500, 40
 TELLING = {
     "told everything, D = 1": {"delay": 1},
     "told everything, D = 5000": {"delay": 5000},
@@ -61,7 +63,33 @@ def print_online():
         print(f"| {name} | {error_cell([play_online(data, waits, seed) for seed in range(ONLINE_RUNS)])} |", flush=True)
 
 
+def play_heaps(name, heap, seed):
+    """Return how often the last visitors buy on average, if so many answers come together."""
+    rng = np.random.default_rng(seed)
+    learner = dt.LEARNERS[name](len(BOUGHT), 2, seed=seed)
+    waiting, rates = [], []
+    for kind in rng.integers(2, size=VISITORS):
+        decision = learner.decide(np.eye(2)[kind])
+        rates.append(BOUGHT[decision.label][kind])
+        waiting.append((decision.id, bool(rng.random() < rates[-1])))
+        if len(waiting) == heap:
+            for number, bought in waiting:
+                learner.feedback(number, correct=bought)
+            waiting.clear()
+    return np.mean(rates[-LAST:])
+
+
+def print_heaps():
+    """Print the rates of buying, by how many answers come together."""
+    names = (dt.DEFAULT_LEARNER, "ova_logistic")
+    print("\n| answers together | " + " | ".join(names) + " |\n|--:|" + "--:|" * len(names))
+    for heap in HEAPS:
+        cells = [error_cell([play_heaps(name, heap, seed) for seed in range(HEAP_RUNS)]) for name in names]
+        print(f"| {heap} | " + " | ".join(cells) + " |", flush=True)
+
+
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print_simulated()
     print_online()
+    print_heaps()
