@@ -42,6 +42,7 @@ def test_a_failing_disk_changes_nothing(path, monkeypatch, clock, call, method):
         one.feedback("0", correct=True)
     for countdown in range(100):
         before = model.digest()
+        waiting = model.open_decisions()
         with monkeypatch.context() as patch:
             fail_after(patch, method, countdown)
             try:
@@ -51,6 +52,7 @@ def test_a_failing_disk_changes_nothing(path, monkeypatch, clock, call, method):
                 message = str(problem)
         assert "disk is full" in message
         assert "\n" not in message
+        assert model.open_decisions() == waiting
         assert model.digest() == before
     assert 0 < countdown < 99
     call(twin)
@@ -129,7 +131,7 @@ PROBLEMS = [(name, kind) for name in IN_CORE for kind in (KeyboardInterrupt, Val
 
 @pytest.mark.parametrize(("name", "problem"), [*PROBLEMS, ("add_class", KeyboardInterrupt), ("add_class", ValueError)])
 def test_what_was_changed_and_not_written_is_undone(path, monkeypatch, name, problem):
-    model = small_model(journal=path, expire_after=5)
+    model = small_model(journal=path, expire_after=5 if name == "expire" else None)
     for t in range(5):
         model.decide([1, t], id=str(t))
     digest = model.digest()

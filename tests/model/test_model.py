@@ -225,3 +225,12 @@ def test_a_damaged_file_is_refused(tmp_path):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         with pytest.raises(dt.InvalidInput):
             dt.load(path)
+
+
+def test_a_file_without_the_ids_of_its_decisions_is_refused(tmp_path):
+    model = small_model()
+    model.decide([1, 0], id="a")
+    model._keeper.store.ids.clear()
+    model.save(tmp_path / "m")
+    with pytest.raises(dt.InvalidInput, match="open decisions without an id"):
+        dt.load(tmp_path / "m")

@@ -113,6 +113,7 @@ if os.fork() == 0:
     print(model.predict([1, 0]) in model.classes, memory.decide([1, 0]).round, flush=True)
     with model:
         pass
+    print("closed", flush=True)
     os._exit(0)
 os.wait()
 print(model.decide([1, 0]).round, memory.decide([1, 0]).round)
@@ -125,6 +126,6 @@ def test_a_forked_child_leaves_the_journal_to_its_parent(path):
     done = run_python(FORK, path)
     lines = done.stdout.splitlines()
     assert "was opened before this process was forked" in lines[0], done.stderr
-    assert lines[1:] == ["True 2", "2 2"]
+    assert lines[1:] == ["True 2", "closed", "2 2"]
     with dt.Model.open(path) as model:
         assert model.stats().decisions == 2
