@@ -148,3 +148,18 @@ def test_a_killed_program_loses_at_most_what_was_at_risk(tmp_path):
     child.kill()
     child.communicate()
     assert committed(tmp_path / "a.db") == 1
+
+
+def test_what_an_undone_member_took_out_of_the_inbox_is_there_again(tmp_path):
+    path = tmp_path / "a.db"
+    with open_store(path, durability="batched") as store:
+        decide(store, "a")
+        wait_until(lambda: committed(path) == 1)
+        with Journal(path) as journal:
+            journal.feedback("a", correct=True)
+        with pytest.raises(ZeroDivisionError), store.batch():
+            assert [arrival.id for arrival in store.inbox()] == ["a"]
+            raise ZeroDivisionError
+        with store.batch():
+            assert [arrival.id for arrival in store.inbox()] == ["a"]
+            assert store.inbox() == []

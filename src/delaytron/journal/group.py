@@ -193,6 +193,8 @@ class GroupCommit:
             self._database.rollback_to_mark()
         except JournalError:
             return False
+        if self._batch is not None:
+            self._batch.inbox_read = False  # what this member took out of the inbox is in it again
         member.changed = False
         return True
 
