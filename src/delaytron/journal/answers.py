@@ -42,7 +42,8 @@ def read_value(answering: Answering, correct: Any, label: Any, reward: Any, play
     allowed = _allowed(answering)
     if len(names) != 1 or names[0] not in allowed:
         came = ", ".join(f"{name}={given[name]!r}" for name in names) or "nothing"
-        raise InvalidInput(f"feedback takes one of {', '.join(f'{name}=...' for name in allowed)}; got {came}")
+        only = "; this learner takes right or wrong only" if names == ["reward"] and answering.told == "correct" else ""
+        raise InvalidInput(f"feedback takes one of {', '.join(f'{name}=...' for name in allowed)}; got {came}{only}")
     if label is not None:
         index = _index(answering.classes, label)
         return float(index if answering.told == "label" else index == played)
