@@ -107,6 +107,7 @@ def answer_all(folder, seed):
             decided = [name for what, name, _ in acknowledged_in(folder) if what == "decided"][-200:]
             for name in random.sample(decided, min(20, len(decided))):
                 answer(journal, acks, name)
+            sleep(0.01)
 
 
 def acknowledged_in(folder):

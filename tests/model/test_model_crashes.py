@@ -40,6 +40,7 @@ class Players:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
         )
         self.folder = folder
+        self.living = set()
         assert self.process.stdout.readline() == "ready\n"
 
     def ask(self, line):
@@ -47,8 +48,13 @@ class Players:
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 
+    def start(self, line):
+        number = self.ask(line)
+        self.living.add(number)
+        return number
+
     def start_owner(self, seed):
-        number = self.ask(f"own {seed}")
+        number = self.start(f"own {seed}")
         until = monotonic() + 60
         while not (self.folder / f"acks {number}").exists():
             assert monotonic() < until, "the owner did not begin"
@@ -56,6 +62,7 @@ class Players:
         return number
 
     def kill(self, number):
+        self.living.remove(number)
         os.kill(number, signal.SIGKILL)
         assert self.ask(f"wait {number}") == -signal.SIGKILL, "it had ended by itself"
 
@@ -63,6 +70,8 @@ class Players:
         assert self.ask(f"wait {self.ask('check')}") == 0
 
     def close(self):
+        for number in self.living:  # of a test that failed
+            os.kill(number, signal.SIGKILL)
         self.process.communicate()
 
 
@@ -77,7 +86,7 @@ def players(folder):
 def test_kills(players, folder, kills):
     random = Random(kills)  # noqa: S311
     players.kill(players.start_owner("first"))
-    answerers = [players.ask(f"answer {each}") for each in range(2)]
+    answerers = [players.start(f"answer {each}") for each in range(2)]
     for number in range(kills):
         owner = players.start_owner(number)
         sleep(random.uniform(0, 0.3))
