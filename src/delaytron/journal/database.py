@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -74,7 +75,7 @@ def reconnect(path: Path) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection) -> None:
     for pragma in PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
+        patiently(partial(connection.execute, f"PRAGMA {pragma}"))
     patiently(lambda: connection.execute("PRAGMA schema_version").fetchone())  # the first look at the file
 
 

@@ -44,7 +44,7 @@ def clock_state(clock: Clock) -> bytes:
 def _go_on(connection: sqlite3.Connection, stored: bytes | None) -> Clock:
     """Return the clock that goes on from the last fact, and store what it counts from."""
     previous = None if stored is None else json.loads(stored)
-    last = connection.execute(LAST_MOMENT).fetchone()
+    last = patiently(lambda: connection.execute(LAST_MOMENT).fetchone())
     if previous is not None and last is not None and last[1] > previous["clock"]:
         previous["wall"], previous["clock"] = last
     clock = Clock(previous)

@@ -139,7 +139,7 @@ def _use_wal(path: Path, connection: sqlite3.Connection) -> None:
     """Let commits be written to a log beside the file; a file that is not ours stays as it is."""
     if not _is_empty(connection):
         read_format(path, connection)
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file: `compact` can give its pages back
+    patiently(lambda: connection.execute("PRAGMA auto_vacuum = INCREMENTAL"))  # so that `compact` can give pages back
     (mode,) = patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
     if mode != "wal":
         raise InvalidInput(f"{path} is on a file system that cannot hold a journal; put it on a local disk")
