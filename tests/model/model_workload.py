@@ -21,7 +21,6 @@ from delaytron.model import facts, keeper
 from delaytron.model.verify import verify_journal
 
 NAME = "a.db"
-keeper.FACTS_A_SNAPSHOT = 60  # so that there are many
 
 
 def open_model(folder):
@@ -185,6 +184,7 @@ def play_child(folder, what, rest):
 
 
 if __name__ == "__main__":
+    keeper.FACTS_A_SNAPSHOT = 60  # so that there are many
     task, place, *rest = sys.argv[1:]
     if task == "decide":
         decide(Path(place), rest[0], int(rest[1]))

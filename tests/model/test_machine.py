@@ -57,7 +57,11 @@ class Machine(RuleBasedStateMachine):
         self.clock = self.stack.enter_context(FakeClock().used())
         self.stack.enter_context(patch.object(keeper, "FACTS_A_SNAPSHOT", 6))
         self.drawn = count()
-        self.stack.enter_context(patch.object(deciding, "new_id", lambda: f"random-{next(self.drawn)}"))
+        self.stack.enter_context(patch.object(deciding, "new_id", self.draw_id))
+        self.stack.enter_context(patch.object(deciding, "new_ids", lambda n: [self.draw_id() for _ in range(n)]))
+
+    def draw_id(self):
+        return f"random-{next(self.drawn)}"
 
     @initialize(wait=st.sampled_from(WAITS), seed=st.integers(0, 5))
     def begin(self, wait, seed):

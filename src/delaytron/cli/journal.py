@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group
@@ -16,9 +16,10 @@ from delaytron.cli.outputs import Target, busy, check_target, naming, progress_b
 from delaytron.cli.tables import new_table
 from delaytron.errors import InvalidInput
 from delaytron.model.documents import CompactDocument, ExportDocument, VerifyDocument
-from delaytron.model.export import export_journal
-from delaytron.model.retention import Compaction, compact_journal
-from delaytron.model.verify import Verification, verify_journal
+
+if TYPE_CHECKING:
+    from delaytron.model.retention import Compaction
+    from delaytron.model.verify import Verification
 
 VERIFY_EXAMPLES = """
 Examples
@@ -51,6 +52,8 @@ def verify(journal: File, json: Json = False) -> None:
     The exit code is 0 if they agree, and 1 if they do not; then the fact is
     named. Nothing is changed, and the process that decides may go on meanwhile.
     """
+    from delaytron.model.verify import verify_journal  # noqa: PLC0415 - `--help` needs none of it
+
     with ExitStack() as bars:
         found = verify_journal(journal, _bar(bars, "facts"))
     show(verify_document(journal, found), Group(_verify_table(found), *_verdict(found)), json)
@@ -63,6 +66,8 @@ def export(journal: File, file: Out, json: Json = False) -> None:
 
     The process that decides may go on meanwhile.
     """
+    from delaytron.model.export import export_journal  # noqa: PLC0415
+
     if file.suffix.lower() != ".parquet":
         raise InvalidInput(f"export writes Parquet: give a file that ends in .parquet; got {str(file)!r}")
     check_target(Target("parquet", file))
@@ -86,6 +91,8 @@ def compact(journal: File, older_than: Age, json: Json = False) -> None:
     No other process may own the journal meanwhile. What is dropped cannot be
     exported any more: run `delaytron export` first if you want to keep it.
     """
+    from delaytron.model.retention import compact_journal  # noqa: PLC0415
+
     with busy(f"compacting {journal}"):
         found = compact_journal(journal, older_than)
     show(compact_document(journal, found), _compact_table(found), json)
@@ -100,7 +107,7 @@ def _bar(bars: ExitStack, unit: str) -> Callable[[int], Advance]:
     return started
 
 
-def verify_document(journal: Path, found: Verification) -> VerifyDocument:
+def verify_document(journal: Path, found: "Verification") -> VerifyDocument:
     """Return what was found as plain values."""
     mismatch = found.mismatch
     return {
@@ -121,7 +128,7 @@ def verify_document(journal: Path, found: Verification) -> VerifyDocument:
     }
 
 
-def _verify_table(found: Verification) -> Table:
+def _verify_table(found: "Verification") -> Table:
     """Return the counts; after a mismatch, those up to there."""
     table = new_table("journal", "")
     table.columns[1].justify = "right"
@@ -137,13 +144,13 @@ def _verify_table(found: Verification) -> Table:
     return table
 
 
-def _verdict(found: Verification) -> list[Text]:
+def _verdict(found: "Verification") -> list[Text]:
     if found.mismatch is None:
         return [Text("the journal and the state agree")]
     return [Text(f"the journal and the state do not agree: {found.mismatch.reason}")]
 
 
-def compact_document(journal: Path, found: Compaction) -> CompactDocument:
+def compact_document(journal: Path, found: "Compaction") -> CompactDocument:
     """Return what was done as plain values."""
     return {
         "journal": str(journal),
@@ -154,7 +161,7 @@ def compact_document(journal: Path, found: Compaction) -> CompactDocument:
     }
 
 
-def _compact_table(found: Compaction) -> Table:
+def _compact_table(found: "Compaction") -> Table:
     table = new_table("", "before", "after")
     for column in table.columns[1:]:
         column.justify = "right"

@@ -166,7 +166,7 @@ def parameter_names(cls: type[Learner]) -> list[str]:
     Examples
     --------
     >>> parameter_names(LEARNERS["delaytron"])
-    ['gamma', 'eta', 'noise', 'expire_after', 'on_expiry', 'standardize']
+    ['gamma', 'eta', 'noise', 'expire_after', 'on_expiry', 'standardize', 'ties']
     """
     return [*own_parameters(cls), *(name for name in COMMON if name not in ("seed", "average"))]
 
