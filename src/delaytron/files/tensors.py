@@ -38,7 +38,7 @@ def pack_tensors(tensors: Mapping[str, NDArray[Any]], texts: Mapping[str, str]) 
 
 def read_tensors(path: Path) -> tuple[dict[str, str], Tensors]:
     """Read a safetensors file; raise if it is none or was damaged."""
-    return unpack_tensors(read_bytes(path), str(path))
+    return unpack_tensors(_read_bytes(path), str(path))
 
 
 def unpack_tensors(content: bytes, source: str) -> tuple[dict[str, str], Tensors]:
@@ -59,7 +59,7 @@ def unpack_tensors(content: bytes, source: str) -> tuple[dict[str, str], Tensors
     return texts, tensors
 
 
-def read_bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     """Return the whole file, if it is one and its header is not larger than any of ours could be."""
     if not path.exists():
         raise InvalidInput(f"there is no file {path}")

@@ -1,8 +1,8 @@
 """A connection to an SQLite file: patient with other processes, and made anew after an error."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
@@ -45,7 +45,6 @@ def patiently(action: Callable[[], T]) -> T:
 def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
     """Open an SQLite file; raise InvalidInput if it is none or may not be written."""
     mode = "rwc" if create else "rw"
-    connection: sqlite3.Connection | None = None
     try:
         connection = sqlite3.connect(
             f"{path.as_uri()}?mode={mode}",
@@ -55,14 +54,23 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
             check_same_thread=False,
             factory=Connection,
         )
+    except sqlite3.Error as problem:
+        raise opening_error(path, problem) from problem
+    with closed_after_error(path, connection):
         _prepare(connection)
+    return connection
+
+
+@contextmanager
+def closed_after_error(path: Path, connection: sqlite3.Connection) -> Iterator[None]:
+    """Close a connection if what is done with it as a file is opened fails; say why it cannot be opened."""
+    try:
+        yield
     except BaseException as problem:
-        if connection is not None:
-            connection.close()
+        connection.close()
         if isinstance(problem, sqlite3.Error):
             raise opening_error(path, problem) from problem
         raise
-    return connection
 
 
 def reconnect(path: Path) -> sqlite3.Connection:

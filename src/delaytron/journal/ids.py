@@ -32,6 +32,11 @@ def check_id(id: Any) -> str:
     return str(id)
 
 
+def issued_before(id: str) -> InvalidInput:
+    """Return the error for an id that cannot be issued again."""
+    return InvalidInput(f"id {id!r} was issued before; ids are never reused: give another one, or none")
+
+
 def new_id() -> str:
     """Return 128 random bits as 32 hexadecimal digits.
 

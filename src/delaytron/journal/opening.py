@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from delaytron.journal.clock import Clock
 from delaytron.journal.configuration import raise_if_different
-from delaytron.journal.database import opening_error, patiently
+from delaytron.journal.database import closed_after_error, patiently
 from delaytron.journal.queries import LAST_MOMENT
 from delaytron.journal.tables import naming_damage, open_tables, put_meta, read_meta
 
@@ -23,17 +23,11 @@ class Opened(NamedTuple):
 def open_file(path: Path, config: bytes | None) -> Opened:
     """Open a file, or make it with a configuration; raise if it was made with another one."""
     connection = open_tables(path, config)
-    try:
-        with naming_damage(path):
-            meta = read_meta(connection)
-            if config is not None:
-                raise_if_different(path, meta["config"], config)
-            return Opened(connection, meta["config"], _go_on(connection, meta.get("clock")))
-    except BaseException as problem:
-        connection.close()
-        if isinstance(problem, sqlite3.Error):
-            raise opening_error(path, problem) from problem
-        raise
+    with closed_after_error(path, connection), naming_damage(path):
+        meta = read_meta(connection)
+        if config is not None:
+            raise_if_different(path, meta["config"], config)
+        return Opened(connection, meta["config"], _go_on(connection, meta.get("clock")))
 
 
 def clock_state(clock: Clock) -> bytes:

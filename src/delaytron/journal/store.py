@@ -12,7 +12,7 @@ from typing import Any, Self
 from weakref import ref
 
 from delaytron.checks import check_choice
-from delaytron.errors import InvalidInput, JournalError, UnknownDecision
+from delaytron.errors import JournalError, UnknownDecision
 from delaytron.journal import queries
 from delaytron.journal.background import BackgroundCommit
 from delaytron.journal.clock import Moment
@@ -20,6 +20,7 @@ from delaytron.journal.compaction import delete_settled
 from delaytron.journal.configuration import check_config
 from delaytron.journal.database import Database
 from delaytron.journal.group import FACTS, SECONDS, GroupCommit
+from delaytron.journal.ids import issued_before
 from delaytron.journal.lock import OwnerLock
 from delaytron.journal.opening import clock_state, open_file
 from delaytron.journal.reader import Reader
@@ -115,7 +116,7 @@ class FactStore:
         """Register a new id, with the index of the class that was played. Within a batch."""
         self._group.current()
         if self.status(id) is not None:
-            raise InvalidInput(f"id {id!r} was issued before; ids are never reused: give another one, or none")
+            raise issued_before(id)
         self._group.current(change=True)
         self._execute("INSERT INTO ids VALUES (?, ?, NULL, ?, 0)", (id, OPEN, label))
 

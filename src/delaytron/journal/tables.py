@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from delaytron.errors import DelaytronError, InvalidInput, JournalError
-from delaytron.journal.database import connect, one_line, opening_error, patiently
+from delaytron.journal.database import closed_after_error, connect, one_line, patiently
 from delaytron.journal.queries import PUT_META
 
 FORMAT = 1
@@ -71,14 +71,9 @@ def open_tables(path: Path, config: bytes | None) -> sqlite3.Connection:
     if config is None and not path.exists():
         raise InvalidInput(f"there is no journal {path}; give a configuration to make one")
     connection = connect(path, create=config is not None)
-    try:
+    with closed_after_error(path, connection):
         _use_wal(path, connection)
         _create_or_migrate(path, connection, config)
-    except BaseException as problem:
-        connection.close()
-        if isinstance(problem, sqlite3.Error):
-            raise opening_error(path, problem) from problem
-        raise
     return connection
 
 
@@ -87,13 +82,8 @@ def open_existing(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise InvalidInput(f"there is no journal {path}; the process that decides makes it")
     connection = connect(path)
-    try:
+    with closed_after_error(path, connection):
         _raise_if_older(path, read_format(path, connection))
-    except BaseException as problem:
-        connection.close()
-        if isinstance(problem, sqlite3.Error):
-            raise opening_error(path, problem) from problem
-        raise
     return connection
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 
 from delaytron.errors import InvalidInput, JournalError
 from delaytron.journal import queries
-from delaytron.journal.database import opening_error, patiently
+from delaytron.journal.database import closed_after_error, opening_error, patiently
 from delaytron.journal.records import Fact, Snapshot, Status
 from delaytron.journal.tables import FORMAT, find_file, read_format, read_meta
 
@@ -36,13 +36,8 @@ class JournalView:
         if not self.path.exists():
             raise InvalidInput(f"there is no journal {path}; give the path of one that dt.Model has made")
         self._connection = _connect(self.path)
-        try:
+        with closed_after_error(self.path, self._connection):
             self._begin()
-        except BaseException as problem:
-            self.close()
-            if isinstance(problem, sqlite3.Error):
-                raise opening_error(self.path, problem) from problem
-            raise
 
     def _begin(self) -> None:
         """Hold on to what is committed now."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from delaytron.learners import rounds
+from delaytron.learners.open_rounds import columns_of
 from delaytron.learners.rows import as_row
 from delaytron.learners.scoring import NO_LABELS
 from delaytron.matrices import as_kind, as_stream, is_sparse
@@ -23,24 +24,18 @@ def play_many(learner: "Learner", rows: Any, labels: Ints) -> tuple[int, Columns
     with learner._lock:
         if rows.shape[0] < 2 or not _is_simple(learner):
             plays = [learner._play_row(as_row(row, learner.n_features, None), labels) for row in _each(rows)]
-            return plays[0].round, _columns_of(plays)
+            return plays[0].round, columns_of(plays, plays[0].extra.size)
         first = learner._play_row(as_row(_each(rows[:1])[0], learner.n_features, None), labels)
         learner._interrupted = True
         block = rounds.choose_many(learner, as_stream(_own(as_kind(rows[1:], learner.sparse)), NO_LABELS), labels)
         learner._interrupted = False
-    return first.round, _joined(_columns_of([first]), block.columns)
+    return first.round, _joined(columns_of([first], first.extra.size), block.columns)
 
 
 def as_plays(first: int, columns: Columns) -> Iterator[Play]:
     """Iterate over rounds without their rows."""
     greedy, label, prob, extra = columns
     return map(Play, count(first), repeat(NO_ROW), greedy.tolist(), label.tolist(), prob.tolist(), extra)
-
-
-def _columns_of(plays: list[Play]) -> Columns:
-    greedy = np.array([play.greedy for play in plays], np.int64)
-    label = np.array([play.label for play in plays], np.int64)
-    return Columns(greedy, label, np.array([play.prob for play in plays]), np.array([play.extra for play in plays]))
 
 
 def _is_simple(learner: "Learner") -> bool:

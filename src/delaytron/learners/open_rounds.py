@@ -51,16 +51,20 @@ def _of_run(numbers: list[int], ledger: Ledger) -> OpenRounds:
     return _of_plays(plays, plays[0].extra.size)
 
 
-def _of_plays(plays: list[Play], n_extras: int) -> OpenRounds:
-    columns = Columns(
+def columns_of(plays: list[Play], n_extras: int) -> Columns:
+    """Return what was chosen in some rounds."""
+    return Columns(
         np.array([play.greedy for play in plays], np.int64),
         np.array([play.label for play in plays], np.int64),
         np.array([play.prob for play in plays], np.float64),
         np.array([play.extra for play in plays], np.float64).reshape(len(plays), n_extras),
     )
+
+
+def _of_plays(plays: list[Play], n_extras: int) -> OpenRounds:
     return OpenRounds(
         np.array([play.round for play in plays], np.int64),
-        columns,
+        columns_of(plays, n_extras),
         np.array([play.x.values.size for play in plays], np.int64),
         np.concatenate([np.empty(0), *(play.x.values for play in plays)]),
         _joined_indices(play.x.indices for play in plays),

@@ -6,7 +6,7 @@ from typing import Any
 
 from delaytron.errors import InvalidInput
 from delaytron.journal.clock import Moment
-from delaytron.journal.ids import check_id, new_id, new_ids
+from delaytron.journal.ids import check_id, issued_before, new_id, new_ids
 from delaytron.matrices import check_matrix
 from delaytron.model.classes import Name
 from delaytron.model.fixed import VectorEncoder
@@ -86,5 +86,5 @@ def _check_unused(keeper: Keeper, id: Any) -> str:
     """Return an id that was never issued, or raise."""
     checked = check_id(id)
     if keeper.store.status(checked) is not None:
-        raise InvalidInput(f"id {checked!r} was issued before; ids are never reused: give another one, or none")
+        raise issued_before(checked)
     return checked

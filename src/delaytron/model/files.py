@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from delaytron.files.tensors import read_bytes, unpack_tensors
+from delaytron.files.tensors import read_tensors
 from delaytron.learners import files
 from delaytron.model.model import Model
 from delaytron.model.opening import load_keeper
@@ -27,8 +27,7 @@ def load(path: str | Path) -> Any:
     >>> again.pending, again.feedback(decision.id, correct=True)
     (1, 'accepted')
     """
-    content = read_bytes(Path(path))
-    texts, tensors = unpack_tensors(content, str(path))
+    texts, tensors = read_tensors(Path(path))
     if texts.get("format", "").startswith(FAMILY):
-        return Model._of(load_keeper(content, str(path)))
+        return Model._of(load_keeper(texts, tensors, str(path)))
     return files.learner_of(path, texts, tensors)

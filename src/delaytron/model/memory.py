@@ -6,8 +6,8 @@ from itertools import repeat
 from threading import RLock
 from typing import Any
 
-from delaytron.errors import InvalidInput
 from delaytron.journal.clock import Clock, Moment
+from delaytron.journal.ids import issued_before
 from delaytron.journal.records import OPEN, Arrival, Status
 
 
@@ -35,7 +35,7 @@ class MemoryStore:
     def open_id(self, id: str, label: int | None = None) -> None:
         """Register a new id."""
         if id in self.ids:
-            raise InvalidInput(f"id {id!r} was issued before; ids are never reused: give another one, or none")
+            raise issued_before(id)
         self.ids[id] = Status(OPEN, None, label, False)
 
     def open_ids(self, ids: list[str], labels: list[int]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from delaytron.checks import check_choice
 from delaytron.errors import InvalidInput
+from delaytron.files.tensors import Tensors
 from delaytron.journal import FactStore
 from delaytron.journal.records import Status
 from delaytron.journal.store import DURABILITIES
@@ -15,7 +16,7 @@ from delaytron.model.core import Core
 from delaytron.model.keeper import Keeper
 from delaytron.model.making import Recipe, check_same, make_core
 from delaytron.model.memory import MemoryStore
-from delaytron.model.snapshots import unpack_core
+from delaytron.model.snapshots import core_of
 
 
 def open_keeper(recipe: Recipe, journal: str | Path | None, durability: str) -> Keeper:
@@ -69,9 +70,9 @@ def _recipe_of(config: bytes, journal: Any) -> Recipe:
         ) from None
 
 
-def load_keeper(content: bytes, source: str) -> Keeper:
+def load_keeper(texts: dict[str, str], tensors: Tensors, source: str) -> Keeper:
     """Return what keeps a model that was saved to a file."""
-    core, recipe, more = unpack_core(content, source)
+    core, recipe, more = core_of(texts, tensors, source)
     try:
         ids = {issued: Status(*status) for issued, status in more["ids"].items()}
         keeper = Keeper(MemoryStore(ids, more["clock"]), recipe, core)

@@ -59,7 +59,11 @@ def _words(core: Core) -> dict[str, Any]:
 
 def unpack_core(content: bytes, source: str) -> tuple[Core, Recipe, dict[str, Any]]:
     """Return what `pack_core` was given; raise if the bytes are not of it, or damaged."""
-    texts, tensors = unpack_tensors(content, source)
+    return core_of(*unpack_tensors(content, source), source)
+
+
+def core_of(texts: dict[str, str], tensors: Tensors, source: str) -> tuple[Core, Recipe, dict[str, Any]]:
+    """Return the same, of the texts and arrays of a file."""
     if texts.get("format") != FORMAT:
         raise InvalidInput(
             f"{source} is of format {texts.get('format')!r}, this version reads {FORMAT!r}; update delaytron"
