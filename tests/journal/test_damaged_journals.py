@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from fixtures.make_format_1 import describe
+from fixtures.make_format_2 import describe
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +12,7 @@ import delaytron as dt
 from delaytron.errors import JournalError
 from delaytron.journal import FactStore, Journal, queries
 
-FIXTURE = Path(__file__).parent / "fixtures" / "format_1.db"
+FIXTURE = Path(__file__).parent / "fixtures" / "format_2.db"
 WHOLE = FIXTURE.read_bytes()
 
 

@@ -10,7 +10,7 @@ from journals import CONFIG, decide, open_store, refused
 
 from delaytron.journal import FactStore, Journal, tables
 
-FIXTURE = Path(__file__).parent / "fixtures" / "format_1.db"
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture(params=["store", "journal"])
@@ -44,9 +44,9 @@ def test_a_newer_format_is_refused(tmp_path, open_any):
     open_store(path).close()
     file = sqlite3.connect(path)
     with file:
-        file.execute("UPDATE meta SET value = ? WHERE name = 'format'", (b"2",))
+        file.execute("UPDATE meta SET value = ? WHERE name = 'format'", (b"3",))
     file.close()
-    refused(lambda: open_any(path), "format 2", "update delaytron")
+    refused(lambda: open_any(path), "format 3", "update delaytron")
 
 
 def test_folders_and_missing_folders_are_refused(tmp_path, open_any):
@@ -132,29 +132,34 @@ def test_an_older_format_is_migrated_in_one_transaction(tmp_path, monkeypatch):
         connection.execute("ALTER TABLE ids ADD COLUMN more")
         raise ZeroDivisionError
 
-    monkeypatch.setattr(tables, "FORMAT", 3)
-    refused(lambda: Journal(path), "format 1", "dt.Model.open")
-    monkeypatch.setattr(tables, "MIGRATIONS", {1: lambda connection: None, 2: fails})
+    monkeypatch.setattr(tables, "FORMAT", 4)
+    refused(lambda: Journal(path), "format 2", "dt.Model.open")
+    monkeypatch.setattr(tables, "MIGRATIONS", {2: lambda connection: None, 3: fails})
     with pytest.raises(ZeroDivisionError):
         open_store(path)
-    monkeypatch.setitem(tables.MIGRATIONS, 2, lambda connection: connection.execute("CREATE TABLE more (a)"))
+    monkeypatch.setitem(tables.MIGRATIONS, 3, lambda connection: connection.execute("CREATE TABLE more (a)"))
     with open_store(path) as store:
         assert store.last_seq == 1
     file = sqlite3.connect(path)
-    assert file.execute("SELECT value FROM meta WHERE name = 'format'").fetchone() == (b"3",)
+    assert file.execute("SELECT value FROM meta WHERE name = 'format'").fetchone() == (b"4",)
     assert file.execute("SELECT count(*) FROM more").fetchone() == (0,)
-    assert [row[1] for row in file.execute("PRAGMA table_info(ids)")] == ["id", "status", "value", "label", "purged"]
+    columns = [row[1] for row in file.execute("PRAGMA table_info(ids)")]
+    assert columns == ["id", "status", "value", "label", "purged", "seq"]
     file.close()
 
 
-def test_the_file_of_format_1_still_opens(tmp_path):
-    from fixtures.make_format_1 import EXPECTED, describe
+@pytest.mark.parametrize("number", [1, 2])
+def test_files_of_all_formats_open(tmp_path, number):
+    from fixtures.make_format_2 import EXPECTED, REQUEST, describe
 
     path = tmp_path / "a.db"
-    path.write_bytes(FIXTURE.read_bytes())
+    fixture = FIXTURES / f"format_{number}.db"
+    path.write_bytes(fixture.read_bytes())
     with FactStore(path) as store:
         assert describe(store) == EXPECTED
-    assert FIXTURE.stat().st_size < 50_000
+        assert store.requests.find("key") == (REQUEST if number == 2 else None)
+        assert store.fact(4).body == b"fourth"
+    assert fixture.stat().st_size < 60_000
 
 
 def test_nothing_is_left_beside_a_closed_file(tmp_path):

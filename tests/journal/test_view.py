@@ -56,7 +56,7 @@ def test_nothing_can_be_written_through_it(tmp_path):
 
 
 def test_pages_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr("delaytron.journal.view.PAGE", 3)
+    monkeypatch.setattr("delaytron.journal.queries.PAGE", 3)
     with open_store(tmp_path / "a.db") as store:
         with store.batch():
             for number in range(10):
@@ -76,7 +76,7 @@ def test_what_is_no_journal_is_refused(tmp_path):
 
 def test_a_newer_and_an_older_format_are_refused(tmp_path, monkeypatch):
     open_store(tmp_path / "a.db").close()
-    monkeypatch.setattr("delaytron.journal.view.FORMAT", 2)
-    refused(lambda: JournalView(tmp_path / "a.db"), "is of format 1, not 2", "dt.Model.open")
+    monkeypatch.setattr("delaytron.journal.view.FORMAT", 3)
+    refused(lambda: JournalView(tmp_path / "a.db"), "is of format 2, not 3", "dt.Model.open")
     monkeypatch.setattr("delaytron.journal.tables.FORMAT", 0)
     refused(lambda: JournalView(tmp_path / "a.db"), "update delaytron")

@@ -91,13 +91,14 @@ def replayed_digest(path):
     """Return the digest of the model that the facts of a journal make, from the first one, without snapshots."""
     from delaytron.journal import FactStore
     from delaytron.model.making import Recipe, make_core
+    from delaytron.model.replaying import replay_fact
     from delaytron.model.snapshots import digest
 
     with FactStore(path) as store:
         recipe = Recipe(**json.loads(store.config)["recipe"])
         core = make_core(recipe)
         for fact in store.facts():
-            core.apply(fact)
+            replay_fact(core, fact)
     return digest(core, recipe)
 
 

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from delaytron.journal.queries import PUT_META
 from delaytron.journal.records import OPEN
 
 Execute = Callable[[str, Sequence[Any]], sqlite3.Cursor]
@@ -16,14 +17,25 @@ GROUP BY facts.id
 HAVING max(facts.seq) < ? AND max(facts.seq) <= (SELECT max(seq) FROM snapshots) AND max(facts.clock) < ?
 """
 
+HANDED_OUT = """
+DELETE FROM facts WHERE id IS NOT NULL AND id NOT IN (SELECT id FROM ids)
+AND seq < ? AND seq <= (SELECT max(seq) FROM snapshots) AND clock < ?
+"""
+
 
 def delete_settled(execute: Execute, before_seq: int, older_than: int) -> int:
-    """Delete the facts of decisions all of whose facts are old and in the newest snapshot; mark their ids as purged."""
+    """Delete the facts of decisions all of whose facts are old and in the newest snapshot; mark their ids as purged.
+
+    Facts about decisions that have no row among the ids, since they were handed out, go as soon as they are old.
+    """
     execute("DROP TABLE IF EXISTS temp.settled", ())
     execute(SETTLED, (OPEN, before_seq, older_than))
     deleted = execute("DELETE FROM facts WHERE id IN (SELECT id FROM temp.settled)", ()).rowcount
-    execute("UPDATE ids SET purged = 1 WHERE id IN (SELECT id FROM temp.settled)", ())
+    execute("UPDATE ids SET purged = 1, seq = NULL WHERE id IN (SELECT id FROM temp.settled)", ())
     execute("DROP TABLE temp.settled", ())
+    deleted += execute(HANDED_OUT, (before_seq, older_than)).rowcount
+    if deleted:
+        execute(PUT_META, ("compacted", b"1"))
     _give_pages_back(execute)
     return deleted
 

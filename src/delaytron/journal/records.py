@@ -20,13 +20,15 @@ class Fact(NamedTuple):
 class Status(NamedTuple):
     """What is known of an id: `value` is its answer, `label` the index of the class that was played.
 
-    Of a purged decision nothing else is left: its facts are gone, and what became of it stays.
+    Of a purged decision nothing else is left: its facts are gone, and what became of it stays. `seq` is the number of
+    the fact that tells of the decision; None where nothing is on disk.
     """
 
     status: int
     value: float | None
     label: int | None
     purged: bool
+    seq: int | None = None
 
 
 class Arrival(NamedTuple):

@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 from weakref import ref
@@ -25,10 +24,10 @@ from delaytron.journal.lock import OwnerLock
 from delaytron.journal.opening import clock_state, open_file
 from delaytron.journal.reader import Reader
 from delaytron.journal.records import EXPIRED, OPEN, Arrival, AtRisk, Fact, Snapshot, Status
+from delaytron.journal.requests import Requests
 from delaytron.journal.tables import find_file
 
 DURABILITIES = ("full", "batched")
-PAGE = 1000  # facts that are read at once
 KEPT_SNAPSHOTS = 2
 
 
@@ -77,6 +76,7 @@ class FactStore:
         self._reader = Reader(self._path)
         name = self._path.name
         self._group = BackgroundCommit(self._database, name) if lazy else GroupCommit(self._database, name)
+        self.requests = Requests(self._rows, self._change)
         self._last = -1, 0  # the generation in which the number of the last fact was known, and this number
         if lazy:
             atexit.register(_close_at_exit, ref(self))
@@ -97,9 +97,9 @@ class FactStore:
 
     def append(self, kind: int, id: str | None, body: bytes, now: Moment) -> int:
         """Write a fact; return its number. Within a batch."""
-        batch = self._group.current(change=True)
+        batch = self._group.current()
         seq = self.last_seq + 1
-        self._execute("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", (seq, kind, id, now.wall, now.clock, body))
+        self._change("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", (seq, kind, id, now.wall, now.clock, body))
         self._last = self._group.generation, seq
         batch.facts += 1
         return seq
@@ -112,18 +112,17 @@ class FactStore:
             ((seq,),) = self._rows(queries.LAST_SEQ)
         return int(seq)
 
-    def open_id(self, id: str, label: int | None = None) -> None:
-        """Register a new id, with the index of the class that was played. Within a batch."""
-        self._group.current()
+    def open_id(self, id: str, label: int | None = None, seq: int | None = None) -> None:
+        """Register a new id, the index of the class that was played, and the number of its fact. Within a batch."""
         if self.status(id) is not None:
             raise issued_before(id)
-        self._group.current(change=True)
-        self._execute("INSERT INTO ids VALUES (?, ?, NULL, ?, 0)", (id, OPEN, label))
+        self._change("INSERT INTO ids VALUES (?, ?, NULL, ?, 0, ?)", (id, OPEN, label, seq))
 
     def open_ids(self, ids: Sequence[str], labels: Sequence[int]) -> None:
-        """Register several new ids. Within a batch."""
-        for issued, label in zip(ids, labels, strict=True):
-            self.open_id(issued, label)
+        """Register several new ids, whose decisions the next facts tell, in this order. Within a batch."""
+        first = self.last_seq + 1
+        for issued, label, seq in zip(ids, labels, range(first, first + len(ids)), strict=True):
+            self.open_id(issued, label, seq)
 
     def status(self, id: str) -> Status | None:
         """Return what is known of an id; None if it was never issued."""
@@ -140,8 +139,7 @@ class FactStore:
 
     def settle(self, id: str, status: int, value: float | None = None) -> None:
         """Write what became of a decision; only one that is open or expired can change. Within a batch."""
-        self._group.current(change=True)
-        if not self._execute(queries.SETTLE, (status, value, id, OPEN, EXPIRED)).rowcount:
+        if not self._change(queries.SETTLE, (status, value, id, OPEN, EXPIRED)).rowcount:
             raise UnknownDecision(f"decision {id!r} is not open: it was never issued, or was settled before")
 
     def inbox(self) -> list[Arrival]:
@@ -151,19 +149,22 @@ class FactStore:
             return []
         rows = self._rows(queries.ARRIVALS)
         if rows:
-            self._group.current(change=True)
-            self._execute("DELETE FROM inbox WHERE place <= ?", (rows[-1][-1],))
+            self._change("DELETE FROM inbox WHERE place <= ?", (rows[-1][-1],))
         batch.inbox_read = True
         return [queries.as_arrival(row) for row in rows]
 
     def facts(self, after: int = 0) -> Iterator[Fact]:
         """Iterate over the facts after a number, in order."""
-        while rows := self._rows(queries.FACTS_AFTER, (after, PAGE)):
-            numbers = [after, *(row[0] for row in rows)]
-            if any(first >= second for first, second in pairwise(numbers)):
+        for fact in queries.facts_after(self._rows, after):
+            if fact.seq <= after:
                 raise JournalError(f"{self._path} is damaged: its facts are not in order; restore it from a backup")
-            yield from map(queries.as_fact, rows)
-            after = numbers[-1]
+            yield fact
+            after = fact.seq
+
+    def fact(self, seq: int) -> Fact | None:
+        """Return one fact; None if there is none of this number, or none any more."""
+        rows = self._rows(queries.FACT, (seq,))
+        return queries.as_fact(rows[0]) if rows else None
 
     def snapshot(self) -> Snapshot | None:
         """Return the newest snapshot, if there is one."""
@@ -172,14 +173,12 @@ class FactStore:
 
     def put_snapshot(self, seq: int, body: bytes) -> None:
         """Keep the state after a fact; the newest two are kept. Within a batch."""
-        self._group.current(change=True)
-        self._execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (seq, body))
-        self._execute(queries.DROP_OLD_SNAPSHOTS, (KEPT_SNAPSHOTS,))
+        self._change("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (seq, body))
+        self._change(queries.DROP_OLD_SNAPSHOTS, (KEPT_SNAPSHOTS,))
 
     def set_classes(self, classes: Sequence[Any]) -> None:
         """Let other processes know the present classes, in the order of their indices. Within a batch."""
-        self._group.current(change=True)
-        self._execute(queries.PUT_META, ("classes", json.dumps(list(classes)).encode()))
+        self._change(queries.PUT_META, ("classes", json.dumps(list(classes)).encode()))
 
     def compact(self, before_seq: int, older_than: int) -> int:
         """Delete the facts of settled decisions that are in the newest snapshot; return how many. Not within a batch.
@@ -187,10 +186,9 @@ class FactStore:
         All facts of a decision must be below `before_seq`, and older than `older_than`, a `Moment.clock`. Its id stays.
         """
         with self.batch():
-            self._group.current(change=True)
             self._clock.now()
-            self._execute(queries.PUT_META, ("clock", clock_state(self._clock)))
-            return delete_settled(self._execute, before_seq, older_than)
+            self._change(queries.PUT_META, ("clock", clock_state(self._clock)))
+            return delete_settled(self._change, before_seq, older_than)
 
     def close(self) -> None:
         """Commit what is open, close the file and give the owner's lock back."""
@@ -212,9 +210,13 @@ class FactStore:
 
     def _raise_if_forked(self) -> None:
         if self._process != os.getpid():
-            raise JournalError(
-                f"{self._path.name} was opened before this process was forked; open it again here, or use dt.Journal"
-            )
+            name = self._path.name
+            raise JournalError(f"{name} was opened before this process was forked; open it again, or use dt.Journal")
+
+    def _change(self, sql: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        """Execute a statement that can be undone."""
+        self._group.current(change=True)
+        return self._execute(sql, values)
 
     def _execute(self, sql: str, values: Sequence[Any]) -> sqlite3.Cursor:
         """Execute a statement in the present batch; if that fails, the batch has failed."""

@@ -10,19 +10,22 @@ from delaytron.errors import DelaytronError, InvalidInput, JournalError
 from delaytron.journal.database import closed_after_error, connect, one_line, patiently
 from delaytron.journal.queries import PUT_META
 
-FORMAT = 1
+FORMAT = 2
 APPLICATION = 0x44744A72  # "DtJr": marks an SQLite file as ours
-MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {}  # format -> what makes the next one of it
-
+REQUESTS = (
+    "CREATE TABLE requests (key TEXT PRIMARY KEY, fingerprint BLOB NOT NULL, reply BLOB NOT NULL,"
+    " clock INTEGER NOT NULL) WITHOUT ROWID"
+)
 TABLES = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE facts (seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL, id TEXT,"
     " wall INTEGER NOT NULL, clock INTEGER NOT NULL, body BLOB NOT NULL)",
     "CREATE TABLE ids (id TEXT PRIMARY KEY, status INTEGER NOT NULL, value REAL, label INTEGER,"
-    " purged INTEGER NOT NULL) WITHOUT ROWID",
+    " purged INTEGER NOT NULL, seq INTEGER) WITHOUT ROWID",
     "CREATE TABLE inbox (place INTEGER PRIMARY KEY, id TEXT NOT NULL, value REAL NOT NULL,"
     " wall INTEGER NOT NULL, clock INTEGER NOT NULL, revises INTEGER NOT NULL)",
     "CREATE TABLE snapshots (seq INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    REQUESTS,
 )
 
 
@@ -158,6 +161,19 @@ def _create(path: Path, connection: sqlite3.Connection, config: bytes | None) ->
         connection.execute(table)
     put_meta(connection, "format", b"%d" % FORMAT)
     put_meta(connection, "config", config)
+
+
+def _find_decisions(connection: sqlite3.Connection) -> None:
+    """Let every id tell where its decision is among the facts; keep requests that may be repeated."""
+    connection.execute("ALTER TABLE ids ADD COLUMN seq INTEGER")
+    connection.execute("CREATE TEMP TABLE first (id TEXT PRIMARY KEY, seq INTEGER) WITHOUT ROWID")
+    connection.execute("INSERT INTO first SELECT id, min(seq) FROM facts WHERE id IS NOT NULL GROUP BY id")
+    connection.execute("UPDATE ids SET seq = (SELECT seq FROM first WHERE first.id = ids.id)")
+    connection.execute("DROP TABLE temp.first")
+    connection.execute(REQUESTS)
+
+
+MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: _find_decisions}  # what makes the next format of one
 
 
 def _migrate(connection: sqlite3.Connection, found: int) -> None:

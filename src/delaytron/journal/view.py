@@ -11,8 +11,6 @@ from delaytron.journal.database import closed_after_error, opening_error, patien
 from delaytron.journal.records import Fact, Snapshot, Status
 from delaytron.journal.tables import FORMAT, find_file, read_format, read_meta
 
-PAGE = 1000  # facts that are read at once
-
 T = TypeVar("T")
 
 
@@ -50,6 +48,7 @@ class JournalView:
         meta = read_meta(connection)
         self.config = meta["config"]
         self.classes = meta.get("classes")
+        self.is_compacted = "compacted" in meta
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds."""
@@ -62,9 +61,7 @@ class JournalView:
 
     def facts(self, after: int = 0) -> Iterator[Fact]:
         """Iterate over the facts after a number, in order."""
-        while rows := self.rows(queries.FACTS_AFTER, (after, PAGE)):
-            yield from map(queries.as_fact, rows)
-            after = rows[-1][0]
+        return queries.facts_after(self.rows, after)
 
     def count_by_kind(self) -> dict[int, int]:
         """Return how many facts there are of each kind."""

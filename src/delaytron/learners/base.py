@@ -123,11 +123,8 @@ class Learner(Stateful):
 
     def flush(self) -> None:
         """Apply the answers that came now; this is not a round, so no clock moves."""
-        with self._lock:
-            rounds.recover(self)
-            self._interrupted = True
+        with rounds.changing(self):
             rounds.apply_arrived(self)
-            self._interrupted = False
 
     def _prepare(self, now: int) -> None:
         """Get ready for a round; what can fail fails here, before anything has changed."""
@@ -152,11 +149,18 @@ class Learner(Stateful):
 
     def _end_wait(self, number: int, kind: int, answer: int) -> None:
         """Wait no longer for the answer to an open decision."""
-        with self._lock:
-            rounds.recover(self)
-            self._interrupted = True
+        with rounds.changing(self):
             self.ledger.end(number, kind, answer)
-            self._interrupted = False
+
+    def _release(self, number: int) -> None:
+        """Keep an open decision no longer; its answer, if it comes, comes with the decision."""
+        with rounds.changing(self):
+            self.ledger.release(number)
+
+    def _take_back(self, play: Play) -> None:
+        """Wait again for the answer to a decision that was released."""
+        with rounds.changing(self):
+            self.ledger.take_back(play)
 
     @property
     def pending(self) -> int:
@@ -223,5 +227,14 @@ class Learner(Stateful):
         return self._matrix(self._held_weights(state))
 
 
-CHANGING = (Learner._play_row, play_many, Learner._take_answer, Learner.flush, Learner.add_class, Learner._end_wait)
+CHANGING = (
+    Learner._play_row,
+    play_many,
+    Learner._take_answer,
+    Learner.flush,
+    Learner.add_class,
+    Learner._end_wait,
+    Learner._release,
+    Learner._take_back,
+)
 rounds.ENTRIES.update(call.__code__ for call in CHANGING)

@@ -9,7 +9,7 @@ from delaytron.errors import InvalidInput
 from delaytron.files.tensors import Tensors
 from delaytron.kernels.linear import weight_shape
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
-from delaytron.learners.ledger import CANCELLED, LAPSED, OPEN
+from delaytron.learners.ledger import LAPSED, OPEN, RELEASED
 from delaytron.learners.rule import no_runs
 from delaytron.records import Array
 
@@ -93,7 +93,7 @@ def check_open_decisions(learner: "Stateful", sparse: bool, tensors: Tensors) ->
 def _answers_are_sound(learner: "Stateful", answers: NDArray[Any]) -> bool:
     highest = 1 if learner.feedback_type == "correct" else learner.n_classes - 1
     whole_below_0 = (answers >= 0) | (answers % 1 == 0)
-    return bool(((answers >= CANCELLED) & (answers <= highest) & whole_below_0).all())
+    return bool(((answers >= RELEASED) & (answers <= highest) & whole_below_0).all())
 
 
 def _arrivals_are_sound(learner: "Stateful", tensors: Tensors) -> bool:

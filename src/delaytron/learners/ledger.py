@@ -14,6 +14,7 @@ from delaytron.records import Columns, Ints, Play, Stream
 
 _row_of = interpreted(row_of)
 OPEN, LAPSED, CANCELLED = -1, -2, -3  # no answer yet; no answer in time; no answer wanted
+RELEASED = -4  # whoever brings the answer brings the decision, too
 
 
 class RoundBlock(NamedTuple):
@@ -121,6 +122,18 @@ class Ledger:
         self.arrived[number] = kind
         self.answers[number - 1] = answer
         self.settled += 1
+
+    def release(self, number: int) -> None:
+        """Keep an open decision no longer, though its answer may come."""
+        self.answers[number - 1] = RELEASED
+        self.settled += 1
+        del self.plays[number]
+
+    def take_back(self, play: Play) -> None:
+        """Keep a decision again that was released: its answer is here."""
+        self.plays[play.round] = play
+        self.answers[play.round - 1] = OPEN
+        self.settled -= 1
 
     def close(self, number: int) -> None:
         """Forget a decision after what came has been applied, unless an answer may come still."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,10 @@ class OpenRounds(NamedTuple):
 
 def open_tensors(ledger: Ledger, n_extras: int, sparse: bool) -> Tensors:
     """Return the decisions that a ledger keeps, in the order of their rounds."""
-    runs = groupby(ledger.plays.items(), key=lambda item: id(item[1]) if isinstance(item[1], RoundBlock) else None)
+    runs = groupby(
+        sorted(ledger.plays.items(), key=itemgetter(0)),
+        key=lambda item: id(item[1]) if isinstance(item[1], RoundBlock) else None,
+    )
     parts = [_of_run([number for number, _ in run], ledger) for _, run in runs]
     parts.append(_of_plays([], n_extras))
     rounds, columns, lengths, values, indices = zip(*parts, strict=True)

@@ -8,6 +8,8 @@ up where it was. After `choose` it has been played, and is filed as open.
 Where at most one event waits, all three parts are one call of compiled code.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import currentframe
 from types import CodeType
 from typing import TYPE_CHECKING, cast
@@ -196,6 +198,16 @@ def recover(learner: "Stateful") -> None:
     learner.ledger.repair()
     rewind(learner)
     learner._interrupted = False
+
+
+@contextmanager
+def changing(learner: "Stateful") -> Iterator[None]:
+    """Let nobody else change a learner meanwhile; if this is interrupted, the next call recovers."""
+    with learner._lock:
+        recover(learner)
+        learner._interrupted = True
+        yield
+        learner._interrupted = False
 
 
 def check_not_running(learner: "Stateful") -> None:

@@ -3,18 +3,14 @@
 from itertools import repeat
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
-from delaytron.errors import JournalError
 from delaytron.journal.answers import Answering
 from delaytron.journal.clock import Moment
-from delaytron.journal.records import Fact
 from delaytron.kernels import loop
 from delaytron.learners.base import Learner
-from delaytron.learners.ledger import CANCELLED, LAPSED
+from delaytron.learners.ledger import CANCELLED, LAPSED, RELEASED
 from delaytron.learners.many import play_many
-from delaytron.model import facts
 from delaytron.model.classes import Classes, Name
 from delaytron.model.encoding import FeatureEncoder
 from delaytron.model.tally import Tally
@@ -28,9 +24,6 @@ class Unanswered(NamedTuple):
     round: int
     label: int
     now: Moment
-
-
-DAMAGED = (LookupError, TypeError, ValueError, ArithmeticError, msgspec.MsgspecError)
 
 
 class Core:
@@ -67,9 +60,12 @@ class Core:
     def decide(self, id: str, row: Row, labels: Ints, now: Moment) -> Play:
         """Play a round, under an id that is new."""
         play = self.learner._play_row(row, labels)
+        self._wait_for(id, play, now)
+        return play
+
+    def _wait_for(self, id: str, play: Play, now: Moment) -> None:
         self.open[id] = Unanswered(play.round, play.label, now)
         self.tally.played[play.label] += 1
-        return play
 
     def decide_many(
         self, ids: list[str], rows: Any, labels: Ints, now: Moment
@@ -82,18 +78,54 @@ class Core:
             self.tally.played[k] += count
         return greedy.tolist(), played, prob.tolist()
 
+    def adopt(self, id: str, chosen: Play, now: Moment) -> Play:
+        """Play a round in which somebody else chose, with this probability; `chosen` has the round of nobody yet.
+
+        Its row is counted in as any other. What the learner notes of the moment is that of `chosen`, if it has it.
+        """
+        played = self.learner._play_row(chosen.x, np.array([chosen.label]))
+        extra = chosen.extra if chosen.extra.size else played.extra
+        play = played._replace(greedy=chosen.greedy, prob=chosen.prob, extra=extra)
+        self.learner.ledger.plays[play.round] = play
+        self._wait_for(id, play, now)
+        return play
+
+    def issue(self, row: Row, labels: Ints) -> Play:
+        """Play a round and forget it: a token will tell of it."""
+        play = self.learner._play_row(row, labels)
+        self.learner._release(play.round)
+        self.tally.played[play.label] += 1
+        self.tally.issued += 1
+        return play
+
+    def answer_to_token(self, round: int) -> float | None:
+        """Return what was answered to a decision that a token tells of; None if nothing was."""
+        answer = self.learner.ledger.answers[round - 1]
+        return None if answer == RELEASED else float(answer)
+
+    def redeem(self, play: Play, value: float, wait: int) -> None:
+        """Take the answer to a decision that a token told of, so many ns after it was made."""
+        self.learner._take_back(play)
+        self.learner._take_answer(play.round, self._learned(value))
+        self.tally.answer(play.label, self._reward(play.label, value), wait)
+        self.tally.redeemed += 1
+
     def answer(self, id: str, value: float, now: Moment) -> None:
         """Take the answer to a decision that is open, or lapsed."""
         decided = self.open.get(id) or self.lapsed[id]
-        self.learner._take_answer(decided.round, value if self.learner.takes_rewards else int(value))
+        self.learner._take_answer(decided.round, self._learned(value))
         self.tally.late += id in self.lapsed
         self.open.pop(id, None)
         self.lapsed.pop(id, None)
-        self.tally.answer(decided.label, self._reward(decided, value), now.clock - decided.now.clock)
+        self.tally.answer(decided.label, self._reward(decided.label, value), now.clock - decided.now.clock)
 
-    def _reward(self, decided: Unanswered, value: float) -> float:
+    def _learned(self, value: float) -> float:
+        """Return an answer as the learner takes it."""
+        return value if self.learner.takes_rewards else int(value)
+
+    def _reward(self, label: int, value: float) -> float:
         """Return the reward that an answer means."""
-        return float(value == decided.label) if self.learner.feedback_type == "label" else value
+        return float(value == label) if self.learner.feedback_type == "label" else value
 
     def expire(self, id: str) -> None:
         """Wait no longer for the answer to a decision."""
@@ -143,62 +175,3 @@ class Core:
     def retire_class(self, name: Name) -> None:
         """Let a class not be chosen any more."""
         self.classes.retire(self.classes.check_retirable(name))
-
-    def apply(self, fact: Fact) -> None:
-        """Do again what a fact tells; raise `JournalError` if that cannot be."""
-        try:
-            self._apply(fact)
-        except DAMAGED as problem:
-            raise JournalError(
-                f"fact {fact.seq} is damaged: {problem!r}; restore the journal from a backup"
-            ) from problem
-
-    def _apply(self, fact: Fact) -> None:
-        if fact.kind == facts.DECIDED:
-            self._decide_again(fact)
-        elif fact.kind == facts.ANSWERED:
-            self.answer(_id_of(fact), facts.decode(fact.body), fact.now)
-        elif fact.kind == facts.EXPIRED:
-            self.expire(_id_of(fact))
-        elif fact.kind == facts.CANCELLED:
-            self.cancel(_id_of(fact))
-        elif fact.kind == facts.CLASS_ADDED:
-            self.add_class(facts.decode(fact.body))
-        elif fact.kind == facts.CLASS_RETIRED:
-            self.retire_class(facts.decode(fact.body))
-        elif fact.kind != facts.CREATED:
-            raise JournalError(f"fact {fact.seq} is of the unknown kind {fact.kind}; update delaytron")
-
-    def _decide_again(self, fact: Fact) -> None:
-        """Play a round again; what comes out must be what came out then."""
-        told = facts.decode_decided(fact.body)
-        labels = told.labels(self.classes.allowed(None))
-        _check_indices("label", labels, self.learner.n_classes)
-        self._check_row(told.row)
-        play = self.decide(_id_of(fact), told.row, labels, fact.now)
-        came = (play.round, play.greedy, play.label, play.prob, play.extra.astype("<f8").tobytes())
-        if came != (told.round, told.greedy, told.label, told.prob, told.extra):
-            raise JournalError(
-                f"fact {fact.seq} tells of label {told.label} with probability {told.prob!r} in round {told.round}, "
-                f"played again it is {play.label} with {play.prob!r}: use the version of delaytron that wrote it"
-            )
-        self.encoder.add_names(told.names)
-
-    def _check_row(self, row: Row) -> None:
-        """Raise if compiled code, which trusts its callers, cannot take a row."""
-        size = self.learner.n_features if row.indices is None else row.indices.size
-        if self.encoder.sparse is (row.indices is None) or row.values.size != size:
-            raise ValueError(f"it has a row of {row.values.size} numbers")
-        if row.indices is not None and row.indices.size:
-            _check_indices("feature", row.indices, self.learner.n_features)
-
-
-def _check_indices(what: str, indices: Ints, count: int) -> None:
-    if not (indices.size and indices[-1] < count and np.all(indices[1:] > indices[:-1])):
-        raise ValueError(f"a {what} is not in ascending order within 0..{count - 1}")
-
-
-def _id_of(fact: Fact) -> str:
-    if fact.id is None:
-        raise JournalError(f"fact {fact.seq} is damaged: it names no decision")
-    return fact.id

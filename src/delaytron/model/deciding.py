@@ -15,16 +15,12 @@ from delaytron.model.values import shown
 from delaytron.records import Decision, Ints, Row
 
 
-def decide(keeper: Keeper, x: Any, id: Any, allowed: Any) -> Decision[str, Name]:
+def decide(keeper: Keeper, now: Moment, x: Any, id: Any, allowed: Any) -> Decision[str, Name]:
     """Choose a class."""
-
-    def chosen(now: Moment) -> Decision[str, Name]:
-        row = keeper.encoder.encode(x)
-        labels = keeper.core.classes.allowed(allowed)
-        name = new_id() if id is None else _check_unused(keeper, id)
-        return _decide_one(keeper, now, row, name, labels, allowed is not None)
-
-    return keeper.run(chosen)
+    row = keeper.encoder.encode(x)
+    labels = keeper.core.classes.allowed(allowed)
+    name = new_id() if id is None else _check_unused(keeper, id)
+    return _decide_one(keeper, now, row, name, labels, allowed is not None)
 
 
 def decide_many(keeper: Keeper, xs: Any, ids: Any, allowed: Any) -> list[Decision[str, Name]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from delaytron.errors import InvalidInput
 from delaytron.files.atomic import replacing
-from delaytron.journal.records import ANSWERED
+from delaytron.journal.records import ANSWERED, OPEN
 from delaytron.journal.view import JournalView
 from delaytron.model import facts
 from delaytron.model.fact_checks import WORDS, begin
@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 Started = Callable[[int], Callable[[int], object]]
 
 GROUP = 10_000  # decisions that are read, and written as a row group, at once
-ENDINGS = (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED)
+ENDINGS = (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED, facts.RECORDED, facts.REDEEMED)
 DECISIONS = """
-SELECT facts.seq, facts.id, facts.wall, facts.body, ids.status, ids.value, ended.wall
-FROM facts JOIN ids ON ids.id = facts.id LEFT JOIN temp.ended ON ended.id = facts.id
-WHERE facts.kind = ? AND facts.seq > ? ORDER BY facts.seq LIMIT ?
+SELECT facts.seq, facts.id, facts.wall, facts.body, ids.status, ids.value, ended.wall, ended.redeemed
+FROM facts LEFT JOIN ids ON ids.id = facts.id LEFT JOIN temp.ended ON ended.id = facts.id
+WHERE facts.kind IN (?, ?, ?) AND facts.seq > ? ORDER BY facts.seq LIMIT ?
+"""
+ENDED = """
+INSERT OR REPLACE INTO ended SELECT id, wall, CASE kind WHEN ? THEN body END FROM facts
+WHERE kind IN (?, ?, ?, ?, ?) ORDER BY seq
 """
 
 
@@ -84,7 +88,8 @@ def export_journal(path: str | Path, target: Path, started: Started | None = Non
     with JournalView(path) as view:
         about = _read_about(view)
         schema = _schema(about)
-        count = view.count_by_kind().get(facts.DECIDED, 0)
+        counts = view.count_by_kind()
+        count = sum(counts.get(kind, 0) for kind in facts.DECISIONS)
         advance = None if started is None else started(count)
         with replacing(Path(target)) as file, ParquetWriter(file, schema) as writer:
             for made in _groups(view):
@@ -128,18 +133,22 @@ def _schema(about: _About) -> "pa.Schema":
 
 def _groups(view: JournalView) -> Iterator[list[_Made]]:
     """Iterate over all decisions in their order, some thousand at once."""
-    view.rows("CREATE TEMP TABLE ended (id TEXT PRIMARY KEY, wall INTEGER) WITHOUT ROWID")
-    view.rows("INSERT OR REPLACE INTO ended SELECT id, wall FROM facts WHERE kind IN (?, ?, ?) ORDER BY seq", ENDINGS)
-    view.rows("INSERT OR REPLACE INTO ended SELECT id, wall FROM inbox ORDER BY place")
+    view.rows("CREATE TEMP TABLE ended (id TEXT PRIMARY KEY, wall INTEGER, redeemed BLOB) WITHOUT ROWID")
+    view.rows(ENDED, (facts.REDEEMED, *ENDINGS))
+    view.rows("INSERT OR REPLACE INTO ended SELECT id, wall, NULL FROM inbox ORDER BY place")
     after = 0
-    while rows := view.rows(DECISIONS, (facts.DECIDED, after, GROUP)):
+    while rows := view.rows(DECISIONS, (*facts.DECISIONS, after, GROUP)):
         yield [_made(*row) for row in rows]
         after = rows[-1][0]
 
 
 def _made(seq: int, id: str, wall: int, body: bytes, *became: Any) -> _Made:
+    status, value, ended, redeemed = became
     try:
-        return _Made(seq, id, wall, facts.decode_decided(body), *became)
+        if status is None:  # it was handed out
+            status = OPEN if redeemed is None else ANSWERED
+            value = None if redeemed is None else facts.decode_redeemed(redeemed).value
+        return _Made(seq, id, wall, facts.decode_decided(body), status, value, ended)
     except ValueError as problem:
         raise InvalidInput(f"fact {seq} is damaged: {problem}; see delaytron verify") from None
 
@@ -179,6 +188,6 @@ def _allowed(told: facts.Decided, names: Sequence[Any]) -> list[Any] | None:
 
 def _outcome(made: _Made, told_labels: bool) -> float | None:
     """Return the reward of a decision, if there is one."""
-    if made.status != ANSWERED:
+    if made.value is None:
         return None
     return float(made.value == made.told.label) if told_labels else made.value

@@ -62,9 +62,15 @@ def _told(known: Status | None) -> str:
     return f"label {known.label}, {WORDS[known.status]}{answer}"
 
 
+def _agrees_recorded(body: bytes, known: Status, _: bool) -> bool:
+    return known.status == EXPIRED and facts.decode(body) == known.value
+
+
 CHECKS: dict[int, Callable[[bytes, Status, bool], bool]] = {
     facts.DECIDED: _agrees_decided,
     facts.ANSWERED: _agrees_answered,
     facts.EXPIRED: _agrees_expired,
     facts.CANCELLED: _agrees_cancelled,
+    facts.ADOPTED: _agrees_decided,
+    facts.RECORDED: _agrees_recorded,
 }

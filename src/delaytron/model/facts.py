@@ -9,7 +9,21 @@ import numpy as np
 from delaytron.records import Ints, Play, Row
 
 CREATED, DECIDED, ANSWERED, EXPIRED, CANCELLED, CLASS_ADDED, CLASS_RETIRED = range(7)
-KINDS = ("created", "decided", "answered", "expired", "cancelled", "class added", "class retired")
+ADOPTED, ISSUED, REDEEMED, RECORDED = range(7, 11)  # decided elsewhere; a token; its answer; an answer after expiry
+KINDS = (
+    "created",
+    "decided",
+    "answered",
+    "expired",
+    "cancelled",
+    "class added",
+    "class retired",
+    "adopted",
+    "token issued",
+    "token redeemed",
+    "recorded late",
+)
+DECISIONS = (DECIDED, ADOPTED, ISSUED)
 
 
 class Decided(msgspec.Struct, array_like=True, frozen=True):
@@ -34,20 +48,41 @@ class Decided(msgspec.Struct, array_like=True, frozen=True):
         indices = None if self.indices is None else np.frombuffer(self.indices, "<u4").astype(np.uint32)
         return Row(indices, np.frombuffer(self.values, "<f8").astype(np.float64))
 
+    @property
+    def play(self) -> Play:
+        """The round, as the update needs it."""
+        extra = np.frombuffer(self.extra, "<f8").astype(np.float64)
+        return Play(self.round, self.row, self.greedy, self.label, self.prob, extra)
+
     def labels(self, every: Ints) -> Ints:
         """Return the labels among which it was made, given those of all classes that could be chosen then."""
         return every if self.allowed is None else np.frombuffer(self.allowed, "<u4").astype(np.int64)
 
 
+class Redeemed(msgspec.Struct, array_like=True, frozen=True):
+    """The answer to a decision that a token told: its value, the decision, and when that was made."""
+
+    value: float
+    decided: Decided
+    wall: int
+    clock: int
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode_decided = msgspec.msgpack.Decoder(Decided).decode
+_decode_redeemed = msgspec.msgpack.Decoder(Redeemed).decode
 _decode = msgspec.msgpack.Decoder().decode
 
 
 def encode_decided(play: Play, allowed: Ints | None, names: Iterable[tuple[int, str]] = ()) -> bytes:
     """Return a decision as bytes; `allowed` is None if all classes could be chosen."""
+    return _encode(decided(play, allowed, names))
+
+
+def decided(play: Play, allowed: Ints | None, names: Iterable[tuple[int, str]] = ()) -> Decided:
+    """Return a decision as a fact tells it."""
     indices = play.x.indices
-    fact = Decided(
+    return Decided(
         play.round,
         None if indices is None else indices.astype("<u4").tobytes(),
         play.x.values.astype("<f8").tobytes(),
@@ -58,12 +93,16 @@ def encode_decided(play: Play, allowed: Ints | None, names: Iterable[tuple[int, 
         play.extra.astype("<f8").tobytes(),
         tuple(names),
     )
-    return _encode(fact)
 
 
 def decode_decided(body: bytes) -> Decided:
     """Return the decision that a fact tells."""
     return _decode_decided(body)
+
+
+def decode_redeemed(body: bytes) -> Redeemed:
+    """Return the answer to a token that a fact tells."""
+    return _decode_redeemed(body)
 
 
 def encode(value: Any) -> bytes:

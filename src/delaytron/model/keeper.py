@@ -1,7 +1,7 @@
 """A model's state and its store, kept in step: every change is a fact, and after a failure memory is made anew."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -16,7 +16,8 @@ from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.encoding import FeatureEncoder
 from delaytron.model.making import Recipe, make_core
-from delaytron.model.memory import MemoryStore
+from delaytron.model.memory import MemoryStore, finish_interrupted
+from delaytron.model.replaying import replay_fact
 from delaytron.model.snapshots import compress, decompress, pack_core, unpack_core
 from delaytron.records import Ints, Play, Row
 
@@ -59,19 +60,27 @@ class Keeper:
 
         Before it, what other processes answered is taken in, and what has waited for too long a time expires.
         """
-        refused: DelaytronError | None = None
+        (outcome,) = self.run_all((operation,))
+        if isinstance(outcome, DelaytronError):
+            raise outcome
+        return outcome
+
+    def run_all(self, operations: Iterable[Callable[[Moment], T]]) -> list[T | DelaytronError]:
+        """Run several in one batch: each has its result, or the error with which it changed nothing."""
         with self.store.batch(), self._lock:
             now = self._catch_up()
-            try:
-                result = operation(now)
-            except DelaytronError as problem:
-                if isinstance(problem, JournalError) or not self._in_step:
-                    raise
-                refused = problem
-            self._in_step = True
+            outcomes = [self._attempt(operation, now) for operation in operations]
             self._keep_snapshot()
-        if refused is not None:
-            raise refused
+        return outcomes
+
+    def _attempt(self, operation: Callable[[Moment], T], now: Moment) -> T | DelaytronError:
+        try:
+            result = operation(now)
+        except DelaytronError as problem:
+            if isinstance(problem, JournalError) or not self._in_step:
+                raise
+            return problem
+        self._in_step = True
         return result
 
     def read(self, look: Callable[[Core], T]) -> T:
@@ -112,16 +121,24 @@ class Keeper:
         self.store.append(kind, id, body, now)
         self._since_snapshot += 1
 
+    def begin_change(self) -> None:
+        """Say that the core is about to change; if the operation does not end well, it is made anew from the facts."""
+        self._in_step = False
+
     def decide(self, id: str, row: Row, labels: Ints, now: Moment, *, restricted: bool) -> Play:
         """Play a round, under an id that is new; `restricted` if not all classes could be chosen."""
         self.expire_due(now, self.core.rounds + 1)
         self._in_step = False
         play = self.core.decide(id, row, labels, now)
-        self.store.open_id(id, play.label)
+        self.store.open_id(id, play.label, self.store.last_seq + 1)
+        self.note_decision(facts.DECIDED, id, play, labels if restricted else None, now)
+        return play
+
+    def note_decision(self, kind: int, id: str, play: Play, allowed: Ints | None, now: Moment) -> None:
+        """Write a fact about a round that was just played, with the names of features that no fact has told yet."""
         names = self.encoder.new_names()
         if self.keeps_facts:
-            self.note(facts.DECIDED, id, facts.encode_decided(play, labels if restricted else None, names), now)
-        return play
+            self.note(kind, id, facts.encode_decided(play, allowed, names), now)
 
     def decide_many(
         self, ids: list[str], vectors: Any, labels: Ints, now: Moment, *, restricted: bool
@@ -172,7 +189,7 @@ class Keeper:
     def reload(self) -> None:
         """Make the core from the newest snapshot and the facts after it."""
         if isinstance(self.store, MemoryStore):
-            self._finish_interrupted()
+            finish_interrupted(self.core, self.store)
             return
         snapshot = self.store.snapshot()
         after = 0
@@ -184,26 +201,12 @@ class Keeper:
             after = snapshot.seq
         count = 0
         for fact in self.store.facts(after):
-            core.apply(fact)
+            replay_fact(core, fact)
             count += 1
         self.core = core
         self._since_snapshot = count
         self._generation = self.store.generation
         self._in_step = True
-
-    def _finish_interrupted(self) -> None:
-        """Do in memory, where there are no facts, what the store knows of and an interruption kept the core from."""
-        self.core.classes.refresh()
-        for issued, waiting in [*self.core.open.items(), *self.core.lapsed.items()]:
-            known = self.store.status(issued)
-            if known is None:
-                self.store.open_id(issued, waiting.label)
-            elif known.value is not None:
-                self.core.answer(issued, known.value, self.store.now())
-            elif known.status == CANCELLED:
-                self.core.cancel(issued)
-            elif known.status == EXPIRED and issued in self.core.open:
-                self.core.expire(issued)
 
     def _keep_snapshot(self) -> None:
         if self._since_snapshot >= FACTS_A_SNAPSHOT:
@@ -213,6 +216,7 @@ class Keeper:
         """Keep the state in the journal, so that it opens fast."""
         if isinstance(self.store, FactStore):
             self.store.put_snapshot(self.store.last_seq, compress(self.pack()))
+            self.store.requests.drop_old(self.store.now())
         self._since_snapshot = 0
 
     def pack(self, **more: Any) -> bytes:

@@ -8,13 +8,15 @@ from typing import Any
 
 from delaytron.journal.clock import Clock, Moment
 from delaytron.journal.ids import issued_before
-from delaytron.journal.records import OPEN, Arrival, Status
+from delaytron.journal.records import CANCELLED, EXPIRED, OPEN, Arrival, Status
+from delaytron.model.core import Core
 
 
 class MemoryStore:
     """Knows every id that was issued, and what became of it."""
 
     generation = 0
+    last_seq = 0
 
     def __init__(self, ids: dict[str, Status] | None = None, clock: Any = None) -> None:
         self.ids = ids or {}
@@ -32,7 +34,7 @@ class MemoryStore:
         """Facts are not kept."""
         return 0
 
-    def open_id(self, id: str, label: int | None = None) -> None:
+    def open_id(self, id: str, label: int | None = None, seq: int | None = None) -> None:  # noqa: ARG002
         """Register a new id."""
         if id in self.ids:
             raise issued_before(id)
@@ -67,3 +69,18 @@ class MemoryStore:
 
     def close(self) -> None:
         """There is nothing to close."""
+
+
+def finish_interrupted(core: Core, store: MemoryStore) -> None:
+    """Do what the store knows of and an interruption kept the core from: there are no facts to make it anew."""
+    core.classes.refresh()
+    for issued, waiting in [*core.open.items(), *core.lapsed.items()]:
+        known = store.status(issued)
+        if known is None:
+            store.open_id(issued, waiting.label)
+        elif known.value is not None:
+            core.answer(issued, known.value, store.now())
+        elif known.status == CANCELLED:
+            core.cancel(issued)
+        elif known.status == EXPIRED and issued in core.open:
+            core.expire(issued)

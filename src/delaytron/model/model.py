@@ -4,13 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-from delaytron.errors import ConflictingFeedback, UnknownDecision
 from delaytron.files.atomic import replace_file
-from delaytron.journal.answers import read_value, reply
-from delaytron.journal.clock import Moment
 from delaytron.journal.ids import check_id
-from delaytron.journal.records import ANSWERED, CANCELLED, OPEN, AtRisk
+from delaytron.journal.records import AtRisk
 from delaytron.learners import DEFAULT_LEARNER
+from delaytron.model.answering import SAID, answer, cancel
 from delaytron.model.classes import Name
 from delaytron.model.deciding import decide, decide_many
 from delaytron.model.explaining import Explanation, explain, look
@@ -112,7 +110,7 @@ class Model:
         allowed : list of classes, optional
             Choose among these only; by default among all that are not retired.
         """
-        return decide(self._keeper, x, id, allowed)
+        return self._keeper.run(lambda now: decide(self._keeper, now, x, id, allowed))
 
     def decide_many(
         self, xs: Iterable[Any], *, ids: Iterable[str] | None = None, allowed: Iterable[Name] | None = None
@@ -126,36 +124,16 @@ class Model:
         """Give the answer to a decision: whether it was right, what would have been right, or a reward from 0 to 1.
 
         Returns "accepted"; "duplicate" when the same answer was known already; "expired" or "cancelled" when nobody
-        waits for it any more. The last three change nothing.
+        waits for it any more. Nothing is learned from the last three; what came first after the expiry is recorded.
         """
         checked = check_id(id)
-        return self._keeper.run(lambda now: self._feedback(now, checked, (correct, label, reward)))
-
-    def _feedback(self, now: Moment, id: str, given: tuple[Any, Any, Any]) -> str:
-        known = self._keeper.store.status(id)
-        answering = self._keeper.core.answering
-        value = read_value(answering, *given, None if known is None else known.label)
-        said = reply(id, known, value, answering)
-        if said == "accepted":
-            self._keeper.answer(id, value, now)
-        return said
+        became = self._keeper.run(lambda now: answer(self._keeper, now, checked, (correct, label, reward)))
+        return SAID.get(became, became)
 
     def cancel(self, id: str) -> str:
         """Want no answer to a decision: it teaches nothing. Returns "cancelled", or "duplicate" if it was already."""
         checked = check_id(id)
-        return self._keeper.run(lambda now: self._cancel(now, checked))
-
-    def _cancel(self, now: Moment, id: str) -> str:
-        known = self._keeper.store.status(id)
-        if known is None:
-            raise UnknownDecision(f"decision {id!r} was never issued; check the id")
-        if known.status == OPEN:
-            self._keeper.cancel(id, now)
-            return "cancelled"
-        if known.status == CANCELLED:
-            return "duplicate"
-        became = "was answered" if known.status == ANSWERED else "has expired"
-        raise ConflictingFeedback(f"decision {id!r} {became} already; it cannot be cancelled any more")
+        return self._keeper.run(lambda now: cancel(self._keeper, now, checked))
 
     def predict(self, x: Any) -> Name:
         """Return the class that looks best; explores nothing and changes nothing."""

@@ -23,6 +23,8 @@ class Tally:
         self.expired = 0
         self.cancelled = 0
         self.late = 0
+        self.issued = 0
+        self.redeemed = 0
         self.waits = [0] * N_BUCKETS
 
     def make_room(self, n_classes: int) -> None:
@@ -51,5 +53,5 @@ class Tally:
         """Return the counts that were stored."""
         tally = cls(len(stored["played"]))
         for name in vars(tally):
-            setattr(tally, name, stored[name])
+            setattr(tally, name, stored.get(name, 0))  # older versions counted less
         return tally

@@ -13,17 +13,18 @@ from delaytron.journal.view import JournalView
 from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.fact_checks import begin, check_fact, kind_of
+from delaytron.model.replaying import replay_fact
 from delaytron.model.snapshots import decompress, digest, unpack_core
 
 DAMAGED = (DelaytronError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
-DECISIONS = "SELECT (SELECT count(*) FROM facts WHERE kind = ?), (SELECT count(*) FROM ids WHERE NOT purged)"
+DECISIONS = "SELECT (SELECT count(*) FROM facts WHERE kind IN (?, ?)), (SELECT count(*) FROM ids WHERE NOT purged)"
 SETTLED = """
 SELECT (SELECT count(DISTINCT id) FROM facts WHERE kind IN (?, ?, ?) AND id NOT IN (SELECT id FROM inbox)),
 (SELECT count(*) FROM ids WHERE status != ? AND NOT purged AND id NOT IN (SELECT id FROM inbox))
 """
 COUNTS = {  # of facts and of ids, which must be equal; what is in the inbox has no fact yet
-    "decisions": (DECISIONS, (facts.DECIDED,)),
+    "decisions": (DECISIONS, (facts.DECIDED, facts.ADOPTED)),
     "settled decisions": (SETTLED, (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED, OPEN)),
 }
 STEP = 500  # facts between two calls that tell how far it is
@@ -131,7 +132,7 @@ class _Replay:
 
     def _start(self) -> None:
         """Begin with the first fact; if some were dropped, with the oldest snapshot after which all are there."""
-        if self.purged and self.snapshots and not self._has_all_after(0):
+        if (self.purged or self.view.is_compacted) and self.snapshots and not self._has_all_after(0):
             complete = [seq for seq in self.snapshots if self._has_all_after(seq)]
             self.after = self.seq = [*complete, self.snapshots[-1]][0]
             self.core = self._core_of_snapshot(self.after)
@@ -159,7 +160,7 @@ class _Replay:
         self.seq = fact.seq
         try:
             check_fact(fact, self.view.status(fact.id), self.core.as_wrong)
-            self.core.apply(fact)
+            replay_fact(self.core, fact)
         except DAMAGED as problem:
             raise _DisagreementError(fact.seq, _told(fact, problem)) from None
         if fact.seq in self.snapshots:
@@ -198,7 +199,7 @@ class _Replay:
     def _compare_reopened(self, seq: int) -> None:
         core = self._core_of_snapshot(seq)
         for fact in self.view.facts(seq):
-            core.apply(fact)
+            replay_fact(core, fact)
         if digest(core, self.recipe) != digest(self.core, self.recipe):
             raise _DisagreementError(None, f"opened from the snapshot after fact {seq}, the model has another state")
 

@@ -1,0 +1,51 @@
+"""Decisions that the model does not keep: what the answer will need travels with the one who will bring it."""
+
+from typing import Any, NamedTuple
+
+from delaytron.errors import ConflictingFeedback
+from delaytron.journal.answers import read_value
+from delaytron.journal.clock import Moment
+from delaytron.journal.ids import new_id
+from delaytron.model import facts
+from delaytron.model.answering import Given
+from delaytron.model.classes import Name
+from delaytron.model.keeper import Keeper
+from delaytron.records import Decision
+
+
+class Issued(NamedTuple):
+    """A decision to be handed out: what the caller gets to know, and what the answer will need."""
+
+    decision: Decision[str, Name]
+    told: facts.Decided
+    now: Moment
+
+
+def issue(keeper: Keeper, now: Moment, x: Any, allowed: Any) -> Issued:
+    """Choose a class, and keep nothing of it but that the round was played."""
+    row = keeper.encoder.encode(x)
+    labels = keeper.core.classes.allowed(allowed)
+    name = new_id()
+    keeper.expire_due(now, keeper.core.rounds + 1)
+    keeper.begin_change()
+    play = keeper.core.issue(row, labels)
+    restricted = None if allowed is None else labels
+    keeper.note_decision(facts.ISSUED, name, play, restricted, now)
+    names = keeper.core.classes.names
+    decision = Decision(name, play.round, names[play.label], names[play.greedy], play.prob)
+    return Issued(decision, facts.decided(play, restricted), now)
+
+
+def redeem(keeper: Keeper, now: Moment, id: str, told: facts.Decided, decided: Moment, given: Given) -> str:
+    """Take the answer to a decision that was handed out; return "applied", or "duplicate"."""
+    answering = keeper.core.answering
+    value = read_value(answering, *given, told.label)
+    known = keeper.core.answer_to_token(told.round)
+    if known is not None:
+        if known == value:
+            return "duplicate"
+        raise ConflictingFeedback(f"decision {id!r} was answered otherwise before; a second answer must agree")
+    keeper.begin_change()
+    keeper.core.redeem(told.play, value, now.clock - decided.clock)
+    keeper.note(facts.REDEEMED, id, facts.encode(facts.Redeemed(value, told, *decided)), now)
+    return "applied"
