@@ -4,6 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/uv pip
 COMPILE := $(PIP) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 DELAYTRON := $(BIN)/delaytron
+TESTED := --group dev --extra serve --extra postgres --extra client
 NUMBAS := .venv/numba-oldest/ready .venv/numba-newest/ready
 
 .PHONY: setup features extras numbas demo test torture coverage bench contest-vowpal lock clean
@@ -73,9 +74,9 @@ contest-vowpal: .venv/bench
 	$(BIN)/python benchmarks/contest_vowpal.py --raw --csv results/vowpal_raw.csv
 
 lock: .venv/ready
-	$(COMPILE) --group dev pyproject.toml -o requirements/dev.txt
-	$(COMPILE) --group dev --group bench pyproject.toml -o requirements/bench.txt
-	$(COMPILE) --group dev --group extras pyproject.toml -o requirements/extras.txt
+	$(COMPILE) $(TESTED) pyproject.toml -o requirements/dev.txt
+	$(COMPILE) $(TESTED) --group bench pyproject.toml -o requirements/bench.txt
+	$(COMPILE) $(TESTED) --group extras pyproject.toml -o requirements/extras.txt
 	$(COMPILE) --group numba-oldest --resolution lowest-direct -o requirements/numba-oldest.txt
 	$(COMPILE) --group numba-newest -o requirements/numba-newest.txt
 
