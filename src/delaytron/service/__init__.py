@@ -1,0 +1,1 @@
+"""The decision service: decisions over HTTP now, feedback whenever it comes."""

@@ -1,0 +1,230 @@
+"""What travels over HTTP: the bodies of requests and of replies."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from delaytron.learners import DEFAULT_LEARNER
+
+MODEL_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # cannot be a path
+
+ModelName = Annotated[str, Meta(pattern=MODEL_NAME)]
+ClassName = str | int
+Number = int | float
+DecisionId = Annotated[str, Meta(min_length=1, max_length=200)]
+Features = dict[str, Any] | list[Number] | list[tuple[int, Number]]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Result = Literal["applied", "duplicate", "late_corrected", "late_recorded", "cancelled"]
+Status = Literal["open", "answered", "expired", "cancelled"]
+STATUSES: tuple[Status, ...] = ("open", "answered", "expired", "cancelled")  # by the numbers that a journal has for them
+
+
+class NewModel(Struct, forbid_unknown_fields=True):
+    """A model to be made, as `dt.Model` takes it. `stateless`: its decisions travel in tokens, unless one says not."""
+
+    name: ModelName
+    classes: Annotated[list[ClassName], Meta(min_length=2)]
+    learner: str = DEFAULT_LEARNER
+    parameters: dict[str, Any] = {}
+    features: str | int | list[str] = "hashed"
+    bits: Annotated[int, Meta(ge=1, le=24)] = 18
+    ngrams: Annotated[int, Meta(ge=1, le=8)] = 1
+    expire_after: int | str | None = None
+    on_expiry: Literal["drop", "wrong"] = "drop"
+    seed: int | None = None
+    stateless: bool = False
+
+
+class ModelReply(Struct):
+    """A model: how it was made, and what it has decided."""
+
+    name: str
+    classes: list[ClassName]
+    learner: str
+    parameters: dict[str, Any]
+    features: str | int | list[str]
+    expire_after: int | str | None
+    on_expiry: str
+    stateless: bool
+    decisions: int
+    open: int
+
+
+class ModelList(Struct):
+    """All models."""
+
+    models: list[ModelReply]
+
+
+class DecisionRequest(Struct, forbid_unknown_fields=True):
+    """What to decide about: an object of named features, a list of numbers, or pairs of an index and a number."""
+
+    features: Features
+    id: DecisionId | None = None
+    allowed: list[ClassName] | None = None
+    stateless: bool | None = None
+
+
+class DecisionBatch(Struct, forbid_unknown_fields=True):
+    """Several decisions at once: all of them are made, or none."""
+
+    decisions: Annotated[list[DecisionRequest], Meta(min_length=1)]
+
+
+class DecisionReply(Struct):
+    """A decision; a stateless one is answered with its token."""
+
+    id: str
+    label: ClassName
+    probability: float
+    round: int
+    token: str | UnsetType = UNSET
+
+
+class DecisionReplies(Struct):
+    """Decisions, in the order in which they were asked for."""
+
+    decisions: list[DecisionReply]
+
+
+class FeedbackRequest(Struct, forbid_unknown_fields=True):
+    """The answer to a decision, named by its id or its token: `correct`, `reward`, or the true `label`."""
+
+    id: DecisionId | None = None
+    token: str | None = None
+    correct: bool | None = None
+    reward: Share | None = None
+    label: ClassName | None = None
+
+
+class FeedbackBatch(Struct, forbid_unknown_fields=True):
+    """Several answers at once; each has its own result."""
+
+    feedback: Annotated[list[FeedbackRequest], Meta(min_length=1)]
+
+
+class FeedbackReply(Struct):
+    """What became of an answer."""
+
+    result: Result
+
+
+class Problem(Struct, rename={"kind": "type"}):
+    """Why a request was refused (RFC 9457)."""
+
+    kind: str
+    title: str
+    status: int
+    detail: str
+
+
+class FeedbackOutcome(Struct):
+    """What became of one answer of several: the status that it would have had alone, and its result or the problem."""
+
+    id: str | None
+    status: int
+    result: Result | UnsetType = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class FeedbackReplies(Struct):
+    """What became of several answers, in their order."""
+
+    results: list[FeedbackOutcome]
+
+
+class DecisionState(Struct):
+    """A decision, and what became of it; times are ISO 8601. Of a purged one little is left."""
+
+    id: str
+    status: Status
+    label: ClassName
+    value: float | None
+    purged: bool
+    probability: float | None = None
+    greedy: ClassName | None = None
+    round: int | None = None
+    decided_at: str | None = None
+    allowed: list[ClassName] | None = None
+
+
+class ExplanationReply(Struct):
+    """Why a class looks best now for the features of a decision: scores, and what each feature adds to them."""
+
+    label: ClassName
+    scores: dict[ClassName, float]
+    constant: dict[ClassName, float]
+    features: dict[str, dict[ClassName, float]]
+
+
+class NewClass(Struct, forbid_unknown_fields=True):
+    """A class to be added."""
+
+    name: ClassName
+
+
+class ClassCounts(Struct):
+    """What became of the decisions for one class."""
+
+    name: ClassName
+    retired: bool
+    played: int
+    answered: int
+    mean_reward: float | None
+
+
+class Wait(Struct):
+    """How many answers took at most so many seconds, and more than half of them."""
+
+    seconds: float
+    answers: int
+
+
+class Accuracy(Struct):
+    """The mean reward of what has been answered, and what it would be if all open decisions were wrong, or right."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class Staleness(Struct):
+    """By how much front ends may lag behind the learner: it is more delay, of which the bound counts so many rounds."""
+
+    seconds: float
+    decisions: int
+    bound: str
+
+
+class StatsReply(Struct):
+    """Counts since the beginning; rates are of the last minute."""
+
+    decisions: int
+    open: int
+    answered: int
+    expired: int
+    cancelled: int
+    late: int
+    issued: int
+    redeemed: int
+    oldest_seconds: float | None
+    accuracy: Accuracy
+    decisions_per_second: float
+    exploration: float | None
+    waits: list[Wait]
+    classes: list[ClassCounts]
+    staleness: Staleness | None = None
+
+
+class WeightsReply(Struct):
+    """The weights: a row for each class. Of hashed features only those that are not 0, by the names that are known."""
+
+    classes: list[ClassName]
+    features: list[str]
+    weights: list[list[float]]
+
+
+class Health(Struct):
+    """Whether the service is there."""
+
+    status: Literal["ok", "starting", "stopping", "unavailable"]

@@ -1,0 +1,162 @@
+"""Why requests are refused, as application/problem+json: a status, a word for programs, and a line for people."""
+
+from typing import ClassVar
+
+import msgspec
+
+from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, JournalError, UnknownDecision
+from delaytron.service.messages import Problem
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class ServiceError(DelaytronError):
+    """What a service refuses that a model would not know of."""
+
+    status: ClassVar[int]
+    word: ClassVar[str]
+    headers: ClassVar[dict[str, str]] = {}
+
+
+class UnknownModel(ServiceError):  # noqa: N818 - told as a word, as those of `delaytron.errors`
+    """There is no such model."""
+
+    status = 404
+    word = "unknown_model"
+
+
+class Gone(ServiceError):  # noqa: N818
+    """The decision was purged."""
+
+    status = 410
+    word = "purged"
+
+
+class Conflict(ServiceError):  # noqa: N818
+    """There is something else under this name, id or key."""
+
+    status = 409
+    word = "conflict"
+
+
+class ForgedToken(ServiceError):  # noqa: N818
+    """A token that this service did not sign."""
+
+    status = 403
+    word = "forged_token"
+
+
+class ForeignToken(ServiceError):  # noqa: N818
+    """A token of another model, or signed with a key that is not known here."""
+
+    status = 403
+    word = "foreign_token"
+
+
+class ExpiredToken(ServiceError):  # noqa: N818
+    """A token after its time."""
+
+    status = 410
+    word = "expired_token"
+
+
+class Unauthorized(ServiceError):  # noqa: N818
+    """No key, or none that is known."""
+
+    status = 401
+    word = "unauthorized"
+    headers = {"WWW-Authenticate": "Bearer"}
+
+
+class Forbidden(ServiceError):  # noqa: N818
+    """A key that may not do this."""
+
+    status = 403
+    word = "forbidden"
+
+
+class TooLarge(ServiceError):  # noqa: N818
+    """A body or a batch above the limit."""
+
+    status = 413
+    word = "too_large"
+
+
+class TooSlow(ServiceError):  # noqa: N818
+    """A body that did not come in time."""
+
+    status = 408
+    word = "too_slow"
+    headers = {"Connection": "close"}
+
+
+class TooMany(ServiceError):  # noqa: N818
+    """More requests, or more open decisions, than are allowed."""
+
+    status = 429
+    word = "too_many"
+    headers = {"Retry-After": "1"}
+
+
+class Unavailable(ServiceError):  # noqa: N818
+    """The store cannot be reached or written; nothing was acknowledged."""
+
+    status = 503
+    word = "unavailable"
+    headers = {"Retry-After": "1"}
+
+
+TITLES = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    409: "Conflict",
+    410: "Gone",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    422: "Unprocessable Content",
+    429: "Too Many Requests",
+    503: "Service Unavailable",
+}
+KINDS: tuple[tuple[type[Exception], int, str], ...] = (
+    (ConflictingFeedback, 409, "conflict"),
+    (UnknownDecision, 404, "unknown_decision"),
+    (JournalError, 503, "unavailable"),
+    (InvalidInput, 422, "invalid"),
+    (msgspec.ValidationError, 422, "invalid"),
+    (msgspec.DecodeError, 400, "malformed"),
+    (UnicodeDecodeError, 400, "malformed"),
+)
+
+
+def problem(status: int, word: str, detail: str) -> Problem:
+    """Return a problem; `word` is for programs."""
+    return Problem(kind=f"urn:delaytron:{word}", title=TITLES[status], status=status, detail=detail)
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return an error as a problem; one that nobody foresaw tells nothing of itself.
+
+    Examples
+    --------
+    >>> problem_of(UnknownModel("there is no model 'rooter'")).status
+    404
+    >>> problem_of(ZeroDivisionError("secret")).detail
+    'something went wrong; nothing was acknowledged, try again'
+    """
+    if isinstance(error, ServiceError):
+        return problem(error.status, error.word, str(error))
+    for kind, status, word in KINDS:
+        if isinstance(error, kind):
+            return problem(status, word, str(error))
+    return problem(503, "unavailable", "something went wrong; nothing was acknowledged, try again")
+
+
+def headers_of(error: Exception) -> dict[str, str]:
+    """Return the headers that belong to an error."""
+    if isinstance(error, ServiceError):
+        return error.headers
+    return Unavailable.headers if problem_of(error).status == 503 else {}
