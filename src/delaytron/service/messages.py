@@ -16,7 +16,7 @@ Features = dict[str, Any] | list[Number] | list[tuple[int, Number]]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Result = Literal["applied", "duplicate", "late_corrected", "late_recorded", "cancelled"]
 Status = Literal["open", "answered", "expired", "cancelled"]
-STATUSES: tuple[Status, ...] = ("open", "answered", "expired", "cancelled")  # by the numbers that a journal has for them
+STATUSES: tuple[Status, ...] = ("open", "answered", "expired", "cancelled")  # by their numbers in a journal
 
 
 class NewModel(Struct, forbid_unknown_fields=True):
@@ -173,7 +173,7 @@ class ClassCounts(Struct):
     mean_reward: float | None
 
 
-class Wait(Struct):
+class WaitCount(Struct):
     """How many answers took at most so many seconds, and more than half of them."""
 
     seconds: float
@@ -211,7 +211,7 @@ class StatsReply(Struct):
     accuracy: Accuracy
     decisions_per_second: float
     exploration: float | None
-    waits: list[Wait]
+    waits: list[WaitCount]
     classes: list[ClassCounts]
     staleness: Staleness | None = None
 

@@ -11,8 +11,7 @@ from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.explaining import Explanation
 from delaytron.model.making import Recipe
-from delaytron.model.waiting import NS
-from delaytron.model.waiting import Wait as Limit
+from delaytron.model.waiting import NS, Wait
 from delaytron.records import Row
 from delaytron.service.messages import (
     STATUSES,
@@ -23,7 +22,7 @@ from delaytron.service.messages import (
     ModelReply,
     Staleness,
     StatsReply,
-    Wait,
+    WaitCount,
     WeightsReply,
 )
 from delaytron.service.rates import Rates
@@ -51,7 +50,7 @@ def model_reply(name: str, recipe: Recipe, core: Core, stateless: bool) -> Model
 def _limit(stored: Any) -> int | str | None:
     if stored is None:
         return None
-    rounds, clock = Limit(**stored)
+    rounds, clock = Wait(**stored)
     return rounds if clock is None else f"{clock / NS:.10g}s"
 
 
@@ -94,7 +93,7 @@ def stats_reply(core: Core, now: Moment, rates: Rates, staleness: Staleness | No
         accuracy=_accuracy(sum(tally.reward), sum(tally.answered), len(core.open)),
         decisions_per_second=per_second,
         exploration=exploration,
-        waits=[Wait(2**n / NS, count) for n, count in enumerate(tally.waits) if count],
+        waits=[WaitCount(2**n / NS, count) for n, count in enumerate(tally.waits) if count],
         classes=_classes(core),
         staleness=staleness,
     )
