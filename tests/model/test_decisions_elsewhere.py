@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import delaytron as dt
 from delaytron.errors import ConflictingFeedback, InvalidInput
 from delaytron.model.adopting import Elsewhere, adopt
+from delaytron.model.deciding import check
 from delaytron.model.issuing import issue, redeem
 from delaytron.model.verify import verify_journal
 from delaytron.records import Row
@@ -100,7 +101,7 @@ def test_a_token_teaches_what_a_kept_decision_teaches(tmp_path_factory, order, l
         issued = []
         for i, x in enumerate(X):
             kept = keeps.decide(x, id=str(i))
-            issued.append(keeper.run(lambda now, x=x: issue(keeper, now, x, None)))
+            issued.append(keeper.run(lambda now, x=x: issue(keeper, now, check(keeper, x, None, None))))
             assert issued[-1].decision[1:] == kept[1:]
         for i in order:
             keeps.feedback(str(i), correct=bool(right[i]))
@@ -119,7 +120,7 @@ def test_a_token_is_honoured_once_even_after_a_restart(tmp_path):
     path = tmp_path / "a.db"
     with make(path) as model:
         keeper = model._keeper
-        told = keeper.run(lambda now: issue(keeper, now, [1.0, 2.0], ["a", "c"]))
+        told = keeper.run(lambda now: issue(keeper, now, check(keeper, [1.0, 2.0], None, ["a", "c"])))
     with dt.Model.open(path) as model:
         keeper = model._keeper
         args = (told.decision.id, told.told, told.now)

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from delaytron._version import __version__
-from delaytron.cli import bounds, compare, datasets, delays, experiment, journal, plan, run
+from delaytron.cli import bounds, compare, datasets, delays, experiment, journal, plan, run, serve
 from delaytron.cli import learners as lists
 from delaytron.errors import DelaytronError
 
@@ -48,6 +48,7 @@ app.command(epilog=delays.EXAMPLES)(delays.delays)
 app.command(epilog=journal.VERIFY_EXAMPLES)(journal.verify)
 app.command(epilog=journal.EXPORT_EXAMPLES)(journal.export)
 app.command(epilog=journal.COMPACT_EXAMPLES)(journal.compact)
+app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog="Examples\n\ndelaytron learners\ndelaytron learners --json")(lists.learners)
 app.add_typer(datasets.app, name="datasets")
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from delaytron.errors import InvalidInput
 from delaytron.journal.clock import Moment
@@ -15,12 +15,25 @@ from delaytron.model.values import shown
 from delaytron.records import Decision, Ints, Row
 
 
-def decide(keeper: Keeper, now: Moment, x: Any, id: Any, allowed: Any) -> Decision[str, Name]:
-    """Choose a class."""
+class Checked(NamedTuple):
+    """What is to be decided, checked: nothing can be wrong with it any more."""
+
+    row: Row
+    id: str
+    labels: Ints
+    restricted: bool
+
+
+def check(keeper: Keeper, x: Any, id: Any, allowed: Any) -> Checked:
+    """Return what is to be decided, or raise."""
     row = keeper.encoder.encode(x)
     labels = keeper.core.classes.allowed(allowed)
-    name = new_id() if id is None else _check_unused(keeper, id)
-    return _decide_one(keeper, now, row, name, labels, allowed is not None)
+    return Checked(row, new_id() if id is None else _check_unused(keeper, id), labels, allowed is not None)
+
+
+def decide(keeper: Keeper, now: Moment, x: Any, id: Any, allowed: Any) -> Decision[str, Name]:
+    """Choose a class."""
+    return decide_checked(keeper, now, check(keeper, x, id, allowed))
 
 
 def decide_many(keeper: Keeper, xs: Any, ids: Any, allowed: Any) -> list[Decision[str, Name]]:
@@ -36,7 +49,8 @@ def decide_many(keeper: Keeper, xs: Any, ids: Any, allowed: Any) -> list[Decisio
         labels = keeper.core.classes.allowed(allowed)
         names = _ids_for(keeper, ids, len(rows))
         restricted = allowed is not None
-        return [_decide_one(keeper, now, row, name, labels, restricted) for row, name in zip(rows, names, strict=True)]
+        checked = [Checked(row, name, labels, restricted) for row, name in zip(rows, names, strict=True)]
+        return [decide_checked(keeper, now, one) for one in checked]
 
     return keeper.run(chosen)
 
@@ -56,10 +70,11 @@ def _ids_for(keeper: Keeper, ids: Any, count: int) -> list[str]:
     return new_ids(count) if ids is None else _check_ids(keeper, ids, count)
 
 
-def _decide_one(keeper: Keeper, now: Moment, row: Row, id: str, labels: Ints, restricted: bool) -> Decision[str, Name]:
-    play = keeper.decide(id, row, labels, now, restricted=restricted)
+def decide_checked(keeper: Keeper, now: Moment, wanted: Checked) -> Decision[str, Name]:
+    """Choose a class."""
+    play = keeper.decide(wanted.id, wanted.row, wanted.labels, now, restricted=wanted.restricted)
     names = keeper.core.classes.names
-    return Decision(id, play.round, names[play.label], names[play.greedy], play.prob)
+    return Decision(wanted.id, play.round, names[play.label], names[play.greedy], play.prob)
 
 
 def _listed(name: str, given: Any) -> list[Any]:

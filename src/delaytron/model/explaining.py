@@ -46,17 +46,18 @@ def look(keeper: Keeper, x: Any, allowed: Any) -> Look:
 
 def explain(keeper: Keeper, x: Any) -> Explanation:
     """Return why a class looks best for x."""
-    return keeper.read(lambda core: _explained(keeper, core, keeper.encoder.encode(x)))
+    return keeper.read(lambda core: explain_row(core, core.encoder.encode(x)))
 
 
-def _explained(keeper: Keeper, core: Core, row: Row) -> Explanation:
+def explain_row(core: Core, row: Row) -> Explanation:
+    """Return why a class looks best for a row."""
     labels = core.classes.allowed(None)
     names = [core.classes.names[label] for label in labels.tolist()]
     constant, parts = core.learner._contributions(row)
     chosen = parts[labels]
     scores = constant[labels] + chosen.sum(axis=1)
     spread = np.ptp(chosen, axis=0) if chosen.size else np.empty(0)
-    features = _distinct(keeper.encoder.names_of(row), row)
+    features = _distinct(core.encoder.names_of(row), row)
     order = np.argsort(-spread, kind="stable").tolist()
     return Explanation(
         names[int(np.argmax(scores))],

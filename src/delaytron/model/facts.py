@@ -23,7 +23,8 @@ KINDS = (
     "token redeemed",
     "recorded late",
 )
-DECISIONS = (DECIDED, ADOPTED, ISSUED)
+KEPT_DECISIONS = (DECIDED, ADOPTED)
+DECISIONS = (*KEPT_DECISIONS, ISSUED)
 
 
 class Decided(msgspec.Struct, array_like=True, frozen=True):

@@ -1,14 +1,14 @@
 """Decisions that the model does not keep: what the answer will need travels with the one who will bring it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from delaytron.errors import ConflictingFeedback
 from delaytron.journal.answers import read_value
 from delaytron.journal.clock import Moment
-from delaytron.journal.ids import new_id
 from delaytron.model import facts
 from delaytron.model.answering import Given
 from delaytron.model.classes import Name
+from delaytron.model.deciding import Checked
 from delaytron.model.keeper import Keeper
 from delaytron.records import Decision
 
@@ -21,18 +21,15 @@ class Issued(NamedTuple):
     now: Moment
 
 
-def issue(keeper: Keeper, now: Moment, x: Any, allowed: Any) -> Issued:
+def issue(keeper: Keeper, now: Moment, wanted: Checked) -> Issued:
     """Choose a class, and keep nothing of it but that the round was played."""
-    row = keeper.encoder.encode(x)
-    labels = keeper.core.classes.allowed(allowed)
-    name = new_id()
     keeper.expire_due(now, keeper.core.rounds + 1)
     keeper.begin_change()
-    play = keeper.core.issue(row, labels)
-    restricted = None if allowed is None else labels
-    keeper.note_decision(facts.ISSUED, name, play, restricted, now)
+    play = keeper.core.issue(wanted.row, wanted.labels)
+    restricted = wanted.labels if wanted.restricted else None
+    keeper.note_decision(facts.ISSUED, wanted.id, play, restricted, now)
     names = keeper.core.classes.names
-    decision = Decision(name, play.round, names[play.label], names[play.greedy], play.prob)
+    decision = Decision(wanted.id, play.round, names[play.label], names[play.greedy], play.prob)
     return Issued(decision, facts.decided(play, restricted), now)
 
 

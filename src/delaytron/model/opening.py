@@ -19,12 +19,12 @@ from delaytron.model.memory import MemoryStore
 from delaytron.model.snapshots import core_of
 
 
-def open_keeper(recipe: Recipe, journal: str | Path | None, durability: str) -> Keeper:
-    """Return what keeps a model as asked for: a new one, or the one of the journal."""
+def open_keeper(recipe: Recipe, journal: str | Path | None, durability: str, **more: Any) -> Keeper:
+    """Return what keeps a model as asked for: a new one, or the one of the journal; `more` stands in a new one."""
     if journal is None:
         check_choice("durability", durability, DURABILITIES)
         return Keeper(MemoryStore(), recipe)
-    store = FactStore(journal, config=None if has_journal(journal) else _config(recipe), durability=durability)
+    store = FactStore(journal, config=None if has_journal(journal) else _config(recipe, more), durability=durability)
     return _continue(store, recipe, journal)
 
 
@@ -33,7 +33,7 @@ def reopen_keeper(journal: str | Path, durability: str) -> Keeper:
     return _continue(FactStore(journal, durability=durability), None, journal)
 
 
-def _config(recipe: Recipe) -> bytes:
+def _config(recipe: Recipe, more: dict[str, Any]) -> bytes:
     """Return what other processes must know to answer, and the recipe itself."""
     answering = make_core(recipe).answering
     known = {
@@ -42,7 +42,7 @@ def _config(recipe: Recipe) -> bytes:
         "feedback_type": answering.told,
         "rewards": answering.rewards,
     }
-    return json.dumps({**known, "recipe": recipe._asdict()}).encode()
+    return json.dumps({**known, **more, "recipe": recipe._asdict()}).encode()
 
 
 def _continue(store: FactStore, asked: Recipe | None, journal: Any) -> Keeper:

@@ -24,7 +24,7 @@ SELECT (SELECT count(DISTINCT id) FROM facts WHERE kind IN (?, ?, ?) AND id NOT 
 (SELECT count(*) FROM ids WHERE status != ? AND NOT purged AND id NOT IN (SELECT id FROM inbox))
 """
 COUNTS = {  # of facts and of ids, which must be equal; what is in the inbox has no fact yet
-    "decisions": (DECISIONS, (facts.DECIDED, facts.ADOPTED)),
+    "decisions": (DECISIONS, facts.KEPT_DECISIONS),
     "settled decisions": (SETTLED, (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED, OPEN)),
 }
 STEP = 500  # facts between two calls that tell how far it is

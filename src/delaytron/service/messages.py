@@ -10,9 +10,8 @@ MODEL_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # cannot be a path
 
 ModelName = Annotated[str, Meta(pattern=MODEL_NAME)]
 ClassName = str | int
-Number = int | float
 DecisionId = Annotated[str, Meta(min_length=1, max_length=200)]
-Features = dict[str, Any] | list[Number] | list[tuple[int, Number]]
+Features = dict[str, Any] | list[Any]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Result = Literal["applied", "duplicate", "late_corrected", "late_recorded", "cancelled"]
 Status = Literal["open", "answered", "expired", "cancelled"]
@@ -71,6 +70,16 @@ class DecisionBatch(Struct, forbid_unknown_fields=True):
     decisions: Annotated[list[DecisionRequest], Meta(min_length=1)]
 
 
+class DecisionBody(Struct, forbid_unknown_fields=True):
+    """One of both; a body has either `features` or `decisions`."""
+
+    features: Features | UnsetType = UNSET
+    id: DecisionId | None = None
+    allowed: list[ClassName] | None = None
+    stateless: bool | None = None
+    decisions: Annotated[list[DecisionRequest], Meta(min_length=1)] | UnsetType = UNSET
+
+
 class DecisionReply(Struct):
     """A decision; a stateless one is answered with its token."""
 
@@ -103,6 +112,12 @@ class FeedbackBatch(Struct, forbid_unknown_fields=True):
     feedback: Annotated[list[FeedbackRequest], Meta(min_length=1)]
 
 
+class FeedbackBody(FeedbackRequest, forbid_unknown_fields=True):
+    """One of both; a body that has `feedback` has nothing else."""
+
+    feedback: Annotated[list[FeedbackRequest], Meta(min_length=1)] | UnsetType = UNSET
+
+
 class FeedbackReply(Struct):
     """What became of an answer."""
 
@@ -110,12 +125,13 @@ class FeedbackReply(Struct):
 
 
 class Problem(Struct, rename={"kind": "type"}):
-    """Why a request was refused (RFC 9457)."""
+    """Why a request was refused (RFC 9457); `result` is the last word of its type."""
 
     kind: str
     title: str
     status: int
     detail: str
+    result: str
 
 
 class FeedbackOutcome(Struct):
@@ -228,3 +244,12 @@ class Health(Struct):
     """Whether the service is there."""
 
     status: Literal["ok", "starting", "stopping", "unavailable"]
+
+
+RECENT = 20
+
+
+class RecentDecisions(Struct):
+    """The last decisions, the newest first."""
+
+    decisions: list[DecisionState]

@@ -134,7 +134,7 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
 
 def problem(status: int, word: str, detail: str) -> Problem:
     """Return a problem; `word` is for programs."""
-    return Problem(kind=f"urn:delaytron:{word}", title=TITLES[status], status=status, detail=detail)
+    return Problem(f"urn:delaytron:{word}", TITLES[status], status, detail, word)
 
 
 def problem_of(error: Exception) -> Problem:

@@ -1,0 +1,65 @@
+"""`delaytron serve`: the decision service."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from delaytron.errors import InvalidInput
+
+EXAMPLES = """
+Examples
+
+delaytron serve shop/
+delaytron serve shop/ --host 0.0.0.0 --port 8100 --keys keys.txt
+"""
+NEEDED = ("starlette", "uvicorn", "httptools")
+KEY_FILE = "token-keys"  # in the folder, unless another file is named
+
+Folder = Annotated[Path, typer.Argument(help="The folder of the journals, one for each model; it is made if need be.")]
+Host = Annotated[str, typer.Option(help="The address to listen on; others than this machine's own need --keys.")]
+Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any that is free.", min=0, max=65535)]
+Keys = Annotated[
+    Path | None,
+    typer.Option(help="A file of lines `admin KEY` or `client KEY`; else DELAYTRON_ADMIN_KEY, DELAYTRON_CLIENT_KEY."),
+]
+Tokens = Annotated[Path | None, typer.Option(help="The file of the keys that sign tokens.", show_default="in FOLDER")]
+Rate = Annotated[float | None, typer.Option(help="Requests per second that one client may send.", min=0.001)]
+Body = Annotated[int, typer.Option(help="Bytes that a request may have.", min=1)]
+Open = Annotated[int, typer.Option(help="Decisions of a model that may wait for an answer.", min=1)]
+
+
+def serve(
+    folder: Folder,
+    host: Host = "127.0.0.1",
+    port: Port = 8100,
+    keys: Keys = None,
+    token_keys: Tokens = None,
+    rate: Rate = None,
+    max_body: Body = 1_000_000,
+    max_open: Open = 1_000_000,
+) -> None:
+    """Decide over HTTP now, and take feedback whenever it comes; what is acknowledged is on disk.
+
+    The API is described at /openapi.json, and a live page is at /.
+    SIGTERM or Ctrl-C finishes what has begun.
+    """
+    check_installed()
+    from delaytron.service.embedded import Embedded  # noqa: PLC0415 - an extra
+    from delaytron.service.keys import read_api_keys  # noqa: PLC0415
+    from delaytron.service.limits import Limits  # noqa: PLC0415
+    from delaytron.service.server import run_server  # noqa: PLC0415
+    from delaytron.service.token_files import make_token_keys  # noqa: PLC0415
+
+    folder.mkdir(parents=True, exist_ok=True)
+    limits = Limits(body_bytes=max_body, open_decisions=max_open, rate=rate)
+    signing = make_token_keys(token_keys or folder / KEY_FILE)
+    run_server(Embedded(folder, signing, limits), read_api_keys(keys), limits, host, port)
+
+
+def check_installed() -> None:
+    """Raise if the extra is missing."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise InvalidInput(f"the service needs {', '.join(missing)}; install it with: pip install 'delaytron[serve]'")

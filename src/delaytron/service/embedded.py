@@ -1,0 +1,226 @@
+"""Models in the journals of a folder, one process: the service without a server of its own for the data."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from logging import getLogger
+from pathlib import Path
+from typing import Any, TypeVar
+
+from delaytron.errors import DelaytronError, InvalidInput
+from delaytron.journal.clock import Moment
+from delaytron.journal.ids import check_id
+from delaytron.model import facts
+from delaytron.model.answering import cancel
+from delaytron.model.explaining import explain_row
+from delaytron.model.finding import find_decision
+from delaytron.model.keeper import Keeper
+from delaytron.model.making import Recipe, check_same, read_recipe
+from delaytron.model.opening import open_keeper, reopen_keeper
+from delaytron.service import messages
+from delaytron.service.backend import Repeatable
+from delaytron.service.limits import Limits, check_batch, check_model
+from delaytron.service.problems import Conflict, Gone, TooMany, Unavailable, UnknownModel
+from delaytron.service.replies import decision_state, explanation_reply, model_reply, stats_reply, weights_reply
+from delaytron.service.served import ServedModel
+from delaytron.service.tokens import TokenKeys
+from delaytron.service.worker import ModelWorker
+
+ENDING = ".db"
+T = TypeVar("T")
+log = getLogger("delaytron.service")
+
+
+class Embedded:
+    """A `Backend` on a folder of journals; other processes may answer by `dt.Journal`, and nobody else decide."""
+
+    def __init__(self, folder: Path, tokens: TokenKeys, limits: Limits = Limits()) -> None:  # noqa: B008 - never changed
+        self._folder = folder
+        self._tokens = tokens
+        self._limits = limits
+        self._served: dict[str, tuple[ServedModel, ModelWorker]] = {}
+        self._broken: dict[str, str] = {}
+        self._making = asyncio.Lock()
+        self._unready: str | None = "journals are being opened; try again"
+
+    async def start(self) -> None:
+        """Open all journals of the folder; one that cannot be opened does not keep the others from it."""
+        for path in sorted(self._folder.glob(f"*{ENDING}")):
+            try:
+                self._serve(path.stem, await asyncio.to_thread(_reopen, path))
+            except DelaytronError as problem:
+                log.warning("%s", problem)
+                self._broken[path.stem] = str(problem)
+        self._unready = None
+
+    async def stop(self) -> None:
+        """Finish what has begun, and close all journals."""
+        self._unready = "the service is stopping"
+        await asyncio.gather(*(worker.close() for _, worker in self._served.values()))
+
+    def unready(self) -> str | None:
+        """Return why nothing can be decided now."""
+        return self._unready
+
+    def _serve(self, name: str, keeper: Keeper) -> ServedModel:
+        served = ServedModel(name, keeper, self._tokens, self._limits)
+        self._served[name] = served, ModelWorker(keeper, name)
+        return served
+
+    def _find(self, name: str) -> tuple[ServedModel, ModelWorker]:
+        if self._unready is not None:
+            raise Unavailable(self._unready)
+        if name in self._broken:
+            raise Unavailable(f"model {name!r} cannot be served: {self._broken[name]}")
+        if name not in self._served:
+            raise UnknownModel(f"there is no model {name!r}; make it with POST /v1/models")
+        return self._served[name]
+
+    async def _run(self, name: str, operation: Callable[[ServedModel, Moment], T]) -> T:
+        served, worker = self._find(name)
+        return await worker.run(partial(operation, served))
+
+    async def create(self, wanted: messages.NewModel) -> tuple[messages.ModelReply, bool]:
+        """Make a model; the same one again is found."""
+        check_model(self._limits, wanted)
+        recipe = await asyncio.to_thread(_recipe, wanted)
+        async with self._making:
+            if self._unready is not None:
+                raise Unavailable(self._unready)
+            if wanted.name in self._served or wanted.name in self._broken:
+                _check_same(self._find(wanted.name)[0], wanted, recipe)
+                return await self.model(wanted.name), False
+            if len(self._served) >= self._limits.models:
+                raise TooMany(f"there are {self._limits.models:,} models already, which is the limit")
+            path = self._folder / f"{wanted.name}{ENDING}"
+            self._serve(wanted.name, await asyncio.to_thread(_make, path, recipe, wanted.stateless))
+        return await self.model(wanted.name), True
+
+    async def models(self) -> list[messages.ModelReply]:
+        """Return all models, by their names."""
+        return [await self.model(name) for name in sorted(self._served)]
+
+    async def model(self, name: str) -> messages.ModelReply:
+        """Return one model."""
+        return await self._run(name, lambda served, _: _described(served))
+
+    async def decide(
+        self, name: str, wanted: list[messages.DecisionRequest], repeatable: Repeatable | None
+    ) -> list[messages.DecisionReply]:
+        """Make all of these decisions, or none."""
+        check_batch(self._limits, len(wanted))
+        return await self._run(name, lambda served, now: served.decide(now, wanted, repeatable))
+
+    async def feedback(self, name: str, given: list[messages.FeedbackRequest]) -> list[messages.Result | Exception]:
+        """Take answers; each has its own result."""
+        check_batch(self._limits, len(given))
+        served, worker = self._find(name)
+        runs = [worker.run(partial(served.feedback, given=one)) for one in given]
+        return list(await asyncio.gather(*runs, return_exceptions=True))  # type: ignore[arg-type]
+
+    async def cancel(self, name: str, id: str) -> messages.Result:
+        """Want no answer to a decision any more."""
+
+        def operation(served: ServedModel, now: Moment) -> messages.Result:
+            return "cancelled" if cancel(served.keeper, now, check_id(id)) == "cancelled" else "duplicate"
+
+        return await self._run(name, operation)
+
+    async def decision(self, name: str, id: str) -> messages.DecisionState:
+        """Return a decision, and what became of it."""
+        return await self._run(name, lambda served, _: _state(served, check_id(id)))
+
+    async def recent(self, name: str, count: int) -> list[messages.DecisionState]:
+        """Return the last decisions, the newest first."""
+        return await self._run(name, lambda served, _: _recent(served, count))
+
+    async def explain(self, name: str, id: str) -> messages.ExplanationReply:
+        """Return why a class looks best for the features of a decision."""
+
+        def operation(served: ServedModel, _: Moment) -> messages.ExplanationReply:
+            found = find_decision(served.keeper, check_id(id))
+            if found.told is None:
+                raise Gone(f"decision {id!r} was purged; nothing is left to be explained")
+            return explanation_reply(explain_row(served.keeper.core, found.told.row))
+
+        return await self._run(name, operation)
+
+    async def add_class(self, name: str, wanted: messages.NewClass) -> messages.ModelReply:
+        """Add a class."""
+
+        def operation(served: ServedModel, now: Moment) -> messages.ModelReply:
+            if len(served.keeper.core.classes.names) >= self._limits.classes:
+                raise InvalidInput(f"classes must be {self._limits.classes:,} at most")
+            served.keeper.add_class(wanted.name, now)
+            return _described(served)
+
+        return await self._run(name, operation)
+
+    async def retire_class(self, name: str, label: Any) -> messages.ModelReply:
+        """Let a class not be chosen any more."""
+
+        def operation(served: ServedModel, now: Moment) -> messages.ModelReply:
+            served.keeper.retire_class(_class_named(served, label), now)
+            return _described(served)
+
+        return await self._run(name, operation)
+
+    async def stats(self, name: str) -> messages.StatsReply:
+        """Return counts and rates."""
+        return await self._run(name, lambda served, now: stats_reply(served.keeper.core, now, served.rates))
+
+    async def weights(self, name: str) -> messages.WeightsReply:
+        """Return the weights."""
+        return await self._run(name, lambda served, _: weights_reply(served.keeper.core))
+
+
+def _reopen(path: Path) -> Keeper:
+    keeper = reopen_keeper(path, "full")
+    keeper.warm_up()
+    return keeper
+
+
+def _recipe(wanted: messages.NewModel) -> Recipe:
+    shape = {"features": wanted.features, "bits": wanted.bits, "ngrams": wanted.ngrams}
+    waiting = {"expire_after": wanted.expire_after, "on_expiry": wanted.on_expiry}
+    try:
+        return read_recipe(wanted.classes, wanted.learner, shape, waiting, wanted.seed, wanted.parameters)
+    except TypeError as problem:  # a parameter that the learner does not have
+        raise InvalidInput(f"parameters do not fit {wanted.learner}: {problem}") from None
+
+
+def _make(path: Path, recipe: Recipe, stateless: bool) -> Keeper:
+    keeper = open_keeper(recipe, path, "full", stateless=stateless)
+    keeper.warm_up()
+    return keeper
+
+
+def _check_same(served: ServedModel, wanted: messages.NewModel, recipe: Recipe) -> None:
+    try:
+        check_same(served.keeper.recipe, recipe, f"model {wanted.name!r}")
+    except InvalidInput as problem:
+        raise Conflict(str(problem).split(";")[0] + "; take another name") from None
+    if served.stateless != wanted.stateless:
+        raise Conflict(f"model {wanted.name!r} was made with stateless={served.stateless}; take another name")
+
+
+def _described(served: ServedModel) -> messages.ModelReply:
+    return model_reply(served.name, served.keeper.recipe, served.keeper.core, served.stateless)
+
+
+def _state(served: ServedModel, id: str) -> messages.DecisionState:
+    found = find_decision(served.keeper, id)
+    return decision_state(id, served.keeper.core.classes.names, *found)
+
+
+def _recent(served: ServedModel, count: int) -> list[messages.DecisionState]:
+    """Return the decisions among the last facts, some of which are answers."""
+    last = served.store.last_seq
+    recent = [fact for fact in served.store.facts(max(0, last - 4 * count)) if fact.kind in facts.KEPT_DECISIONS]
+    return [_state(served, fact.id) for fact in reversed(recent[-count:]) if fact.id is not None]
+
+
+def _class_named(served: ServedModel, label: str) -> Any:
+    """Return the class that a path names: a text, or the number that it tells."""
+    names = served.keeper.core.classes.names
+    return int(label) if label not in names and label.removeprefix("-").isdecimal() else label

@@ -1,0 +1,140 @@
+"""One route of the service: who may call it, the body within its limits, and every error as a problem."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from logging import getLogger
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from delaytron.errors import DelaytronError
+from delaytron.service.keys import ApiKeys, Scope
+from delaytron.service.limits import Limits, RateLimit
+from delaytron.service.metrics import Metrics
+from delaytron.service.problems import MEDIA_TYPE, ServiceError, TooLarge, TooSlow, headers_of, problem_of
+
+JSON = "application/json"
+FORESEEN = (DelaytronError, msgspec.MsgspecError, UnicodeDecodeError)
+log = getLogger("delaytron.service")
+encode = msgspec.json.Encoder().encode
+
+
+class Call(NamedTuple):
+    """A request: what its path names, its headers, its query and its body."""
+
+    path: dict[str, str]
+    headers: dict[bytes, bytes]
+    body: bytes
+
+
+class Reply(NamedTuple):
+    """What is answered: `body` is a message, or bytes of another type."""
+
+    body: Any
+    status: int = 200
+    media_type: str = JSON
+    headers: dict[str, str] = {}
+
+
+Handler = Callable[[Call], Awaitable[Reply]]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Gate(NamedTuple):
+    """What every call passes: keys, limits and counts."""
+
+    keys: ApiKeys
+    limits: Limits
+    rate: RateLimit | None
+    metrics: Metrics
+
+
+class Endpoint:
+    """An ASGI application for one route; `scope` names the keys that may call it, None lets everybody."""
+
+    def __init__(self, gate: Gate, route: str, handler: Handler, scope: Scope | None) -> None:
+        self._gate = gate
+        self._route = route
+        self._handler = handler
+        self._scope = scope
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        began = perf_counter()
+        try:
+            reply = await self._answer(scope, receive)
+        except Exception as problem:
+            if not isinstance(problem, FORESEEN):
+                log.exception("%s failed", self._route)
+            reply = refusal(problem)
+        await send_reply(send, reply)
+        self._gate.metrics.count(self._route, reply.status, perf_counter() - began)
+
+    async def _answer(self, scope: dict[str, Any], receive: Receive) -> Reply:
+        headers = dict(scope["headers"])
+        if self._scope is not None:
+            key = headers.get(b"authorization", b"").decode("latin-1") or None
+            self._gate.keys.require(key, self._scope)
+            if self._gate.rate is not None:
+                self._gate.rate.take(key or (scope.get("client") or ("",))[0])
+        body = await read_body(receive, headers, self._gate.limits)
+        return await self._handler(Call(scope["path_params"], headers, body))
+
+
+async def read_body(receive: Receive, headers: dict[bytes, bytes], limits: Limits) -> bytes:
+    """Return the whole body, or raise if it is too large or comes too slowly."""
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and int(length[:20]) > limits.body_bytes:
+        raise _too_large(limits)
+    message = await _in_time(receive, limits)
+    if not message.get("more_body"):
+        body: bytes = message.get("body", b"")
+        if len(body) > limits.body_bytes:
+            raise _too_large(limits)
+        return body
+    whole: bytes = await _in_time(lambda: _read_rest(receive, message, limits), limits)
+    return whole
+
+
+async def _read_rest(receive: Receive, message: Any, limits: Limits) -> bytes:
+    parts = [message.get("body", b"")]
+    size = len(parts[0])
+    while message.get("more_body") and message["type"] == "http.request":
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limits.body_bytes:
+            raise _too_large(limits)
+    return b"".join(parts)
+
+
+async def _in_time(action: Callable[[], Awaitable[Any]], limits: Limits) -> Any:
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            return await action()
+    except TimeoutError:
+        raise TooSlow(f"the body did not come within {limits.body_seconds:g} seconds; send it at once") from None
+
+
+def _too_large(limits: Limits) -> ServiceError:
+    return TooLarge(f"a body has {limits.body_bytes:,} bytes at most; send less at once")
+
+
+def refusal(problem: Exception) -> Reply:
+    """Return an error as a reply."""
+    told = problem_of(problem)
+    return Reply(told, told.status, MEDIA_TYPE, headers_of(problem))
+
+
+async def send_reply(send: Send, reply: Reply) -> None:
+    """Send a reply."""
+    body = reply.body if isinstance(reply.body, bytes) else encode(reply.body)
+    headers = [
+        (b"content-type", reply.media_type.encode()),
+        (b"content-length", b"%d" % len(body)),
+        *((name.lower().encode(), value.encode()) for name, value in reply.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

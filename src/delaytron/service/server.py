@@ -1,0 +1,80 @@
+"""Runs the service: one process, one event loop, a thread for each model."""
+
+import sys
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from delaytron.service.app import make_app
+from delaytron.service.backend import Backend
+from delaytron.service.keys import ApiKeys, check_binding
+from delaytron.service.limits import Limits
+
+HEADER_SECONDS = 10.0  # that a client may take until its request has begun
+STOP_SECONDS = 30  # that requests may take when the service stops
+MOST_CONNECTIONS = 2_000
+SWITCH_SECONDS = 0.0005  # after which a thread lets another one run: they wait for each other all the time
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """Closes connections on which no request begins: the server itself waits for ever."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Give the client some seconds to begin."""
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._close_if_idle)
+
+    def on_headers_complete(self) -> None:
+        """Let a request that has begun be."""
+        self._timer.cancel()
+        super().on_headers_complete()
+
+    def on_message_begin(self) -> None:
+        """Give the next request on this connection its seconds, too."""
+        super().on_message_begin()
+        self._timer.cancel()
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._close_if_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """There is nothing to close any more."""
+        self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _close_if_idle(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+def run_server(backend: Backend, keys: ApiKeys, limits: Limits, host: str, port: int) -> None:
+    """Serve until SIGTERM or Ctrl-C; then finish what has begun and close everything."""
+    check_binding(host, keys)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    config = uvicorn.Config(
+        make_app(backend, keys, limits),
+        host=host,
+        port=port,
+        http=PatientProtocol,
+        ws="none",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_keep_alive=75,
+    )
+    _Server(config).run()
+
+
+class _Server(uvicorn.Server):
+    """Says where it listens, as soon as it does."""
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                host, port = listening.getsockname()[:2]
+                shown = f"[{host}]" if ":" in host else host
+                sys.stderr.write(f"delaytron: serving on http://{shown}:{port}\n")
+        sys.stderr.flush()
