@@ -62,5 +62,8 @@ class Backend(Protocol):
     async def stats(self, name: str) -> messages.StatsReply:
         """Return counts and rates."""
 
+    async def digest(self, name: str) -> messages.DigestReply:
+        """Return the hash of all that a model knows."""
+
     async def weights(self, name: str) -> messages.WeightsReply:
         """Return the weights."""

@@ -17,6 +17,7 @@ from delaytron.model.finding import find_decision
 from delaytron.model.keeper import Keeper
 from delaytron.model.making import Recipe, check_same, read_recipe
 from delaytron.model.opening import open_keeper, reopen_keeper
+from delaytron.model.snapshots import digest
 from delaytron.service import messages
 from delaytron.service.backend import Repeatable
 from delaytron.service.limits import Limits, check_batch, check_model
@@ -168,6 +169,12 @@ class Embedded:
     async def stats(self, name: str) -> messages.StatsReply:
         """Return counts and rates."""
         return await self._run(name, lambda served, now: stats_reply(served.keeper.core, now, served.rates))
+
+    async def digest(self, name: str) -> messages.DigestReply:
+        """Return the hash of all that a model knows."""
+        return await self._run(
+            name, lambda served, _: messages.DigestReply(digest(served.keeper.core, served.keeper.recipe))
+        )
 
     async def weights(self, name: str) -> messages.WeightsReply:
         """Return the weights."""

@@ -111,6 +111,10 @@ class Handlers:
         """GET /v1/models/{name}/weights."""
         return Reply(await self._backend.weights(call.path["name"]))
 
+    async def digest(self, call: Call) -> Reply:
+        """GET /v1/models/{name}/digest."""
+        return Reply(await self._backend.digest(call.path["name"]))
+
     async def healthz(self, call: Call) -> Reply:  # noqa: ARG002
         """GET /healthz."""
         return Reply(messages.Health("ok"))

@@ -240,6 +240,12 @@ class WeightsReply(Struct):
     weights: list[list[float]]
 
 
+class DigestReply(Struct):
+    """A SHA-256 of all that a model has learned and waits for: that of `delaytron verify` of its journal."""
+
+    digest: str
+
+
 class Health(Struct):
     """Whether the service is there."""
 

@@ -115,6 +115,14 @@ ROUTES = (
     RouteInfo(
         "GET", f"{MODEL}/weights", "weights", "The weights", replies={200: messages.WeightsReply}, refusals=(404,)
     ),
+    RouteInfo(
+        "GET",
+        f"{MODEL}/digest",
+        "digest",
+        "A hash of all that the model knows",
+        replies={200: messages.DigestReply},
+        refusals=(404,),
+    ),
     RouteInfo("GET", "/healthz", "healthz", "Whether the service is there", None, replies={200: messages.Health}),
     RouteInfo("GET", "/readyz", "readyz", "Whether it can decide", None, replies={200: messages.Health}),
     RouteInfo("GET", "/metrics", "metrics", "Counts for Prometheus", CLIENT, replies={200: str}),

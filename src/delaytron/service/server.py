@@ -1,5 +1,6 @@
 """Runs the service: one process, one event loop, a thread for each model."""
 
+import signal
 import sys
 from typing import Any
 
@@ -50,6 +51,8 @@ def run_server(backend: Backend, keys: ApiKeys, limits: Limits, host: str, port:
     """Serve until SIGTERM or Ctrl-C; then finish what has begun and close everything."""
     check_binding(host, keys)
     sys.setswitchinterval(SWITCH_SECONDS)
+    for number in (signal.SIGTERM, signal.SIGINT):  # the server raises them again when it has stopped
+        signal.signal(number, lambda *_: sys.exit(0))
     config = uvicorn.Config(
         make_app(backend, keys, limits),
         host=host,

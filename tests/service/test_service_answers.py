@@ -1,0 +1,350 @@
+"""What the service says, exactly: every answer to feedback, and every refusal."""
+
+import json
+from pathlib import Path
+
+import pytest
+from services import serving
+
+import delaytron as dt
+from delaytron.model.retention import compact_journal
+from delaytron.model.verify import verify_journal
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("shop")) as running:
+        running.make(features=2)
+        yield running
+
+
+def said(reply):
+    """Return the status and the word of a reply; a refusal must be a problem."""
+    body = reply.json()
+    if reply.status_code >= 400:
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert body["status"] == reply.status_code
+        assert body["type"] == f"urn:delaytron:{body['result']}"
+        assert body["title"]
+        assert "\n" not in body["detail"]
+        assert "Traceback" not in reply.text
+    return reply.status_code, body.get("result")
+
+
+def decide(service, **more):
+    reply = service.decide([1.0, 2.0], **more)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def test_a_decision_has_its_id_label_probability_and_round(service):
+    decision = decide(service, id="own", allowed=["a", "c"])
+    assert decision["id"] == "own"
+    assert decision["label"] in ("a", "c")
+    assert 0 < decision["probability"] <= 1
+    assert set(decision) == {"id", "label", "probability", "round"}
+    following = decide(service)
+    assert following["round"] == decision["round"] + 1
+    assert len(following["id"]) == 32
+
+
+def test_the_first_answer_is_applied_the_same_is_a_duplicate_the_other_conflicts(service):
+    one = decide(service)["id"]
+    assert said(service.feedback(one, correct=True)) == (200, "applied")
+    assert said(service.feedback(one, correct=True)) == (200, "duplicate")
+    assert said(service.feedback(one, reward=1.0)) == (200, "duplicate")
+    assert said(service.feedback(one, correct=False)) == (409, "conflict")
+    assert said(service.feedback(one, reward=0.5)) == (409, "conflict")
+
+
+def test_an_unknown_id_is_not_found(service):
+    assert said(service.feedback("never", correct=True)) == (404, "unknown_decision")
+    assert said(service.feedback("never", name="none", correct=True)) == (404, "unknown_model")
+    assert said(service.client.get("/v1/models/m/decisions/never")) == (404, "unknown_decision")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"correct": 1},
+        {"correct": "yes"},
+        {"reward": 1.5},
+        {"reward": -0.1},
+        {"correct": True, "reward": 1.0},
+        {"label": "huge"},
+        {"label": None},
+        {"corect": True},
+        {"correct": True, "token": "x"},
+    ],
+)
+def test_a_bad_value_is_refused_and_changes_nothing(service, answer):
+    one = decide(service)["id"]
+    assert said(service.feedback(one, **answer)) == (422, "invalid")
+    assert said(service.feedback(one, correct=True)) == (200, "applied")
+
+
+@pytest.mark.parametrize("body", ["", "{", "[1", '{"id": NaN}', "\udcff", "null", "[]", "7", '"text"', "[" * 100_000])
+def test_what_is_no_json_object_is_refused(service, body):
+    content = body.encode(errors="surrogateescape")
+    for path in ("/v1/models", "/v1/models/m/decisions", "/v1/models/m/feedback", "/v1/models/m/classes"):
+        status, _ = said(service.client.post(path, content=content))
+        assert status in (400, 422)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [[1.0], [1.0, 2.0, 3.0], {"a": 1}, ["a", "b"], [[0, 1.0], [0, 2.0]], [[5, 1.0]], [[0, 1.0, 2.0]], [[0, "x"]],
+     [1.0, None], [True, {}], [10**400, 1], "text", None, [[0, 10**400]]],
+)  # fmt: skip
+def test_bad_features_are_refused(service, features):
+    assert said(service.decide(features)) == (422, "invalid")
+
+
+def test_numbers_that_are_not_finite_are_refused(service):
+    for number in ("NaN", "Infinity", "-Infinity", "1e999"):
+        body = f'{{"features": [1.0, {number}]}}'
+        status, _ = said(service.client.post("/v1/models/m/decisions", content=body))
+        assert status in (400, 422)
+
+
+def test_sparse_pairs_are_the_vector(service):
+    assert service.decide([[1, 2.5]], id="pairs").status_code == 200
+    explained = service.client.get("/v1/models/m/explanations/pairs").json()
+    assert set(explained["features"]) == {"0", "1"}
+
+
+def test_a_batch_of_decisions_is_made_whole_or_not_at_all(service):
+    before = service.client.get("/v1/models/m").json()["decisions"]
+    wrong = {"decisions": [{"features": [1, 2]}, {"features": [1]}]}
+    assert said(service.post("/v1/models/m/decisions", wrong)) == (422, "invalid")
+    twice = {"decisions": [{"features": [1, 2], "id": "x"}, {"features": [1, 2], "id": "x"}]}
+    assert said(service.post("/v1/models/m/decisions", twice)) == (422, "invalid")
+    assert service.client.get("/v1/models/m").json()["decisions"] == before
+    right = {"decisions": [{"features": [1, i], "id": f"b{i}"} for i in range(5)]}
+    made = service.post("/v1/models/m/decisions", right).json()["decisions"]
+    assert [one["id"] for one in made] == [f"b{i}" for i in range(5)]
+    assert [one["round"] for one in made] == list(range(before + 1, before + 6))
+
+
+def test_a_batch_of_answers_has_a_result_for_each(service):
+    ids = [decide(service)["id"] for _ in range(3)]
+    answers = [
+        {"id": ids[0], "correct": True},
+        {"id": ids[0], "correct": True},
+        {"id": ids[0], "correct": False},
+        {"id": "never", "correct": True},
+        {"id": ids[1], "reward": 2.0 / 3},
+    ]
+    results = service.post("/v1/models/m/feedback", {"feedback": answers}).json()["results"]
+    assert [one["status"] for one in results] == [200, 200, 409, 404, 200]
+    assert [one.get("result") for one in results] == ["applied", "duplicate", None, None, "applied"]
+    assert results[2]["problem"]["result"] == "conflict"
+
+
+def test_an_id_is_issued_once(service):
+    decide(service, id="mine")
+    assert said(service.decide([1.0, 2.0], id="mine")) == (422, "invalid")
+    assert said(service.decide([1.0, 2.0], id="x" * 201)) == (422, "invalid")
+    assert said(service.decide([1.0, 2.0], id="")) == (422, "invalid")
+    assert said(service.decide([1.0, 2.0], id="a\0b")) == (422, "invalid")
+
+
+def test_ids_may_be_any_text(service):
+    for name in ("a/b", "ä €", "..", "%2e%2e/x", "a b?c#d", "\U0001f600"):
+        decide(service, id=name)
+        path = "/v1/models/m/decisions/" + "".join(f"%{byte:02x}" for byte in name.encode())
+        found = service.client.get(path)
+        assert (found.status_code, found.json()["id"]) == (200, name)
+
+
+def test_the_same_request_again_gets_the_same_reply(service):
+    key = {"Idempotency-Key": "k-1"}
+    first = service.post("/v1/models/m/decisions", {"features": [1, 2]}, headers=key)
+    again = service.post("/v1/models/m/decisions", {"features": [1, 2]}, headers=key)
+    assert first.json() == again.json()
+    other = service.post("/v1/models/m/decisions", {"features": [1, 3]}, headers=key)
+    assert said(other) == (409, "conflict")
+    for bad in ("", "x" * 201, "a\tb"):
+        reply = service.post("/v1/models/m/decisions", {"features": [1, 2]}, headers={"Idempotency-Key": bad})
+        assert said(reply) == (422, "invalid")
+
+
+def test_cancelled_decisions_want_no_answer(service):
+    one = decide(service)["id"]
+    assert said(service.client.delete(f"/v1/models/m/decisions/{one}")) == (200, "cancelled")
+    assert said(service.client.delete(f"/v1/models/m/decisions/{one}")) == (200, "duplicate")
+    assert said(service.feedback(one, correct=True)) == (200, "cancelled")
+    answered = decide(service)["id"]
+    service.feedback(answered, correct=True)
+    assert said(service.client.delete(f"/v1/models/m/decisions/{answered}")) == (409, "conflict")
+
+
+@pytest.mark.parametrize(("policy", "result"), [("wrong", "late_corrected"), ("drop", "late_recorded")])
+def test_after_the_expiry_the_policy_decides(service, policy, result):
+    name = f"expiring-{policy}"
+    service.make(name, features=1, expire_after=1, on_expiry=policy)
+    one = service.decide([1.0], name).json()["id"]
+    service.decide([1.0], name)
+    assert said(service.feedback(one, name, correct=True)) == (200, result)
+    assert said(service.feedback(one, name, correct=True)) == (200, "duplicate")
+    assert said(service.feedback(one, name, correct=False)) == (409, "conflict")
+
+
+def test_models_are_made_once(service):
+    asked = {"name": "two", "classes": ["x", "y"], "features": ["age", "size"], "learner": "delaytron"}
+    asked |= {"parameters": {"gamma": 0.2}}
+    assert service.post("/v1/models", asked).status_code == 201
+    assert service.post("/v1/models", asked).status_code == 200
+    for other in ({"classes": ["x", "z"]}, {"parameters": {"gamma": 0.3}}, {"stateless": True}, {"features": 2}):
+        assert said(service.post("/v1/models", asked | other)) == (409, "conflict")
+    listed = service.client.get("/v1/models").json()["models"]
+    assert "two" in [model["name"] for model in listed]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "../up"},
+        {"name": "a/b"},
+        {"name": ""},
+        {"name": ".hidden"},
+        {"name": "x" * 65},
+        {"name": "nul\0"},
+        {"classes": ["a"]},
+        {"classes": ["a", "a"]},
+        {"classes": "ab"},
+        {"classes": [str(i) for i in range(1001)]},
+        {"learner": "nobody"},
+        {"learner": "dilute"},
+        {"parameters": {"gamma": 0.1}},
+        {"parameters": {"lr": -1}},
+        {"features": "rows"},
+        {"features": 0},
+        {"features": 10**9},
+        {"bits": 24, "classes": [str(i) for i in range(10)]},
+        {"expire_after": "soon"},
+        {"on_expiry": "wrong"},
+        {"seed": -1},
+        {"color": "red"},
+    ],
+)
+def test_models_that_cannot_be_are_refused(service, wrong):
+    asked = {"name": "new", "classes": ["a", "b"], **wrong}
+    status, _ = said(service.post("/v1/models", asked))
+    assert status == 422
+    assert service.client.get("/v1/models/new").status_code == 404
+
+
+def test_classes_come_and_go(service):
+    service.make("changing", features=1)
+    assert service.post("/v1/models/changing/classes", {"name": "d"}).json()["classes"] == ["a", "b", "c", "d"]
+    assert said(service.post("/v1/models/changing/classes", {"name": "d"})) == (422, "invalid")
+    assert service.client.delete("/v1/models/changing/classes/a").json()["classes"] == ["b", "c", "d"]
+    assert said(service.client.delete("/v1/models/changing/classes/a")) == (422, "invalid")
+    assert said(service.decide([1.0], "changing", allowed=["a"])) == (422, "invalid")
+
+
+def test_tokens_are_honoured_once(service):
+    service.make("stateless", features=2, stateless=True)
+    decision = service.decide([1.0, 2.0], "stateless").json()
+    token = decision["token"]
+    answer = {"token": token, "correct": True}
+
+    def give(name, body):
+        return said(service.post(f"/v1/models/{name}/feedback", body))
+
+    assert service.client.get("/v1/models/stateless").json()["open"] == 0
+    assert give("stateless", answer | {"correct": None}) == (422, "invalid")
+    assert give("m", answer) == (403, "foreign_token")
+    assert give("stateless", answer | {"token": token[:-3] + "AAA"}) == (403, "forged_token")
+    assert give("stateless", answer) == (200, "applied")
+    assert give("stateless", answer) == (200, "duplicate")
+    assert give("stateless", answer | {"correct": False}) == (409, "conflict")
+    assert said(service.feedback(decision["id"], "stateless", correct=True)) == (404, "unknown_decision")
+
+
+def test_a_token_expires(service):
+    service.make("brief", features=2, expire_after="0.05s")
+    token = service.decide([1.0, 2.0], "brief", stateless=True).json()["token"]
+    while (reply := service.post("/v1/models/brief/feedback", {"token": token})).status_code == 422:
+        pass
+    assert said(reply) == (410, "expired_token")
+
+
+def test_paths_and_methods_that_are_not_there(service):
+    assert said(service.client.get("/v2/models")) == (404, "unknown_path")
+    assert said(service.client.put("/v1/models")) == (405, "wrong_method")
+    assert service.client.put("/v1/models").headers["allow"]
+    assert service.client.get("/healthz").json() == {"status": "ok"}
+    assert service.client.head("/healthz").status_code == 200
+
+
+def test_metrics_are_those_of_the_models(service):
+    decide(service)
+    stats = service.client.get("/v1/models/m/stats").json()
+    lines = service.client.get("/metrics").text.splitlines()
+    assert f'delaytron_decisions_total{{model="m"}} {stats["decisions"]}' in lines
+    assert f'delaytron_open_decisions{{model="m"}} {stats["open"]}' in lines
+    names = {line.split("{")[0] for line in lines if not line.startswith("#")}
+    typed = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert all(any(name == kind or name.startswith(f"{kind}_") for kind in typed) for name in names)
+
+
+def test_purged_decisions_are_gone(tmp_path):
+    with serving(tmp_path) as service:
+        service.make(features=1)
+        one = service.decide([1.0]).json()["id"]
+        service.feedback(one, correct=True)
+        assert service.stop() == 0
+    compact_journal(tmp_path / "m.db", "0.000001s")
+    with serving(tmp_path) as service:
+        assert said(service.feedback(one, correct=True)) == (410, "purged")
+        assert service.client.get(f"/v1/models/m/decisions/{one}").json()["purged"] is True
+        assert said(service.client.get(f"/v1/models/m/explanations/{one}")) == (410, "purged")
+
+
+def test_other_processes_answer_by_the_journal(tmp_path):
+    with serving(tmp_path) as service:
+        service.make(features=1)
+        one = service.decide([1.0]).json()["id"]
+        with dt.Journal(tmp_path / "m.db") as journal:
+            assert journal.feedback(one, correct=True) == "accepted"
+        assert said(service.feedback(one, correct=True)) == (200, "duplicate")
+        assert service.client.get("/v1/models/m/stats").json()["answered"] == 1
+
+
+def test_a_damaged_journal_does_not_keep_the_others_from_being_served(tmp_path):
+    with serving(tmp_path) as service:
+        service.make("good", features=1)
+        service.make("bad", features=1)
+        service.stop()
+    Path(tmp_path, "bad.db").write_bytes(b"no journal" * 1000)
+    with serving(tmp_path) as service:
+        assert service.decide([1.0], "good").status_code == 200
+        assert said(service.decide([1.0], "bad")) == (503, "unavailable")
+
+
+def test_a_service_that_is_told_to_stop_has_everything_on_disk(tmp_path):
+    with serving(tmp_path) as service:
+        service.make(features=1)
+        ids = [service.decide([float(i)]).json()["id"] for i in range(20)]
+        assert service.stop() == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.db", "token-keys"]
+    found = verify_journal(tmp_path / "m.db")
+    assert (found.mismatch, found.decided) == (None, len(ids))
+
+
+def test_a_second_service_on_the_same_folder_serves_nothing_twice(tmp_path):
+    with serving(tmp_path) as first:
+        first.make(features=1)
+        with serving(tmp_path) as second:
+            assert said(second.decide([1.0])) == (503, "unavailable")
+            assert first.decide([1.0]).status_code == 200
+
+
+def test_the_document_describes_every_route(service):
+    document = service.client.get("/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    assert set(document["paths"]["/v1/models/{name}/feedback"]["post"]["responses"]) >= {"200", "404", "409", "410"}
+    assert json.dumps(document).count("$ref") > 20
