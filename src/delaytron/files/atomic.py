@@ -23,11 +23,12 @@ LONGEST_NAME = 200  # bytes of a file's name that its temporary repeats; file sy
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)  # file systems and folders that cannot be brought to disk
 
 
-def replace_file(path: Path, *parts: bytes | memoryview) -> None:
+def replace_file(path: Path, *parts: bytes | memoryview, mode: int = 0o666) -> None:
     """Write so that after a crash there is the old file or the new one, and never half of one.
 
-    An existing file keeps its mode, and a link stays a link: what it points to is written. An error names the file.
-    What a killed process left half written beside the file is removed.
+    An existing file keeps its mode, and a link stays a link: what it points to is written. A new file has `mode`, less
+    the umask, from its first byte on. An error names the file. What a killed process left half written beside the file
+    is removed.
 
     Examples
     --------
@@ -37,13 +38,13 @@ def replace_file(path: Path, *parts: bytes | memoryview) -> None:
     ...     Path(folder, "a.txt").read_bytes()
     b'one, two'
     """
-    with replacing(path) as file:
+    with replacing(path, mode) as file:
         for part in parts:
             file.write(part)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """Give a file to write into, which takes the place of another at the end; after an error the old one stays.
 
     Examples
@@ -58,7 +59,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     with naming(path):
         target = _final_target(path)
         old = target.stat() if target.exists() else None
-        beside, file = _new_temporary(target, 0o666 if old is None else 0o600)
+        beside, file = _new_temporary(target, mode if old is None else 0o600)
         with file:
             try:
                 yield file
