@@ -34,7 +34,7 @@ def make_token_keys(path: Path) -> TokenKeys:
     if not path.exists():
         with only_writer(path):
             if not path.exists():
-                replace_file(path, (HEADER + _new_line(_new_key())).encode(), mode=0o600)
+                replace_file(path, (HEADER + _new_lines(_new_key())).encode(), mode=0o600)
     return read_token_keys(path)
 
 
@@ -48,7 +48,7 @@ def rotate(path: Path) -> str:
             key = _new_key()
         place = _first_key(path, text)
         lines = text.splitlines(keepends=True)
-        replace_file(path, "".join([*lines[:place], _new_line(key), *lines[place:]]).encode())
+        replace_file(path, "".join([*lines[:place], _new_lines(key), *lines[place:]]).encode())
     return key.id
 
 
@@ -80,5 +80,5 @@ def _new_key() -> TokenKey:
     return TokenKey(secrets.token_hex(4), secrets.token_bytes(SHORTEST_SECRET))
 
 
-def _new_line(key: TokenKey) -> str:
-    return f"# made {datetime.now(UTC):%Y-%m-%d}\n{key.id} {key.secret.hex()}\n"
+def _new_lines(key: TokenKey) -> str:
+    return f"{key.id} {key.secret.hex()}\n# {key.id} was made {datetime.now(UTC):%Y-%m-%d}\n"

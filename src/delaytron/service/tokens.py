@@ -33,6 +33,7 @@ from delaytron.service.problems import ExpiredToken, ForeignToken, ForgedToken
 
 VERSION = 1
 AS_IT_IS, COMPRESSED = range(2)
+LEVEL = 1  # of compression: a tenth larger than by the default, in a quarter of the time
 SIGNATURE = 32  # bytes
 CHECKSUM = 4  # bytes
 LONGEST_TOKEN = 200_000  # letters: 10,000 pairs of an index and a number that do not compress fit in
@@ -156,7 +157,7 @@ def _pack(payload: bytes) -> tuple[int, bytes]:
     """Return how a payload stands in a token, and its bytes: compressed if that makes it smaller."""
     if len(payload) > LARGEST_PAYLOAD:
         raise _too_large()
-    compressed = zlib.compress(payload)
+    compressed = zlib.compress(payload, LEVEL)
     return (COMPRESSED, compressed) if len(compressed) < len(payload) else (AS_IT_IS, payload)
 
 
