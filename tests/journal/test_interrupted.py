@@ -74,7 +74,7 @@ def test_interruptions_at_random(tmp_path, n_threads, durability):
     for thread in threads:
         thread.start()
     with Alarm() as alarm:
-        acknowledged += interrupted_decisions(store, alarm, Random(n_threads), 60)  # noqa: S311
+        acknowledged += interrupted_decisions(store, alarm, Random(n_threads), 60)
     stop.set()
     for thread in threads:
         thread.join(30)

@@ -52,7 +52,7 @@ def whole_lines(path):
 
 
 def play(folder, seed, rounds):
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)
     found = [play_round(folder, random, number) for number in range(rounds)]
     answers, facts = zip(*found, strict=True)
     assert sorted(facts) == list(facts)

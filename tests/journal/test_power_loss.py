@@ -59,7 +59,7 @@ def test_60_crashes(recorder, folder, tmp_path):
     calls = play(recorder, folder, seed=1, number=15)
     assert {call.kind for call in calls} >= {"w", "s", "c", "u"}
     assert len(lines(b"".join(call.data for call in calls if call.name == "acks"))) == 180
-    found = try_images(calls, tmp_path / "image", Random(1), 60)  # noqa: S311
+    found = try_images(calls, tmp_path / "image", Random(1), 60)
     assert len({acknowledged for acknowledged, _ in found}) > 20
 
 
@@ -67,7 +67,7 @@ def test_60_crashes(recorder, folder, tmp_path):
 @pytest.mark.parametrize("seed", range(10))
 def test_600_crashes(recorder, folder, tmp_path, seed):
     calls = play(recorder, folder, seed, number=60)
-    try_images(calls, tmp_path / "image", Random(seed), 60)  # noqa: S311
+    try_images(calls, tmp_path / "image", Random(seed), 60)
 
 
 def test_the_images_show_a_missing_sync(recorder, folder, tmp_path):
@@ -76,7 +76,7 @@ def test_the_images_show_a_missing_sync(recorder, folder, tmp_path):
         call for call in play(recorder, folder, seed=2, number=15) if not call.name.endswith("-wal") or call.kind != "s"
     ]
     with pytest.raises(AssertionError, match="was lost"):
-        try_images(calls, tmp_path / "image", Random(2), 60)  # noqa: S311
+        try_images(calls, tmp_path / "image", Random(2), 60)
 
 
 def test_without_a_crash_the_recorded_calls_make_the_file(recorder, folder):

@@ -21,7 +21,7 @@ def test_threads_at_random_keep_the_order_and_the_promises(tmp_path):
     acknowledged, refused, spoiled = [], [], Counter()
 
     def play(thread):
-        random = Random(thread)  # noqa: S311
+        random = Random(thread)
         for i in range(60):
             name = f"{thread} {i}"
             fails = random.random()

@@ -52,7 +52,7 @@ def start_threads(store, acks, seed, numbers):
     decided = []
     prefixes = [f"{os.getpid()} {seed} {thread}" for thread in range(4)]
     threads = [
-        Thread(target=decide_many, args=(store, acks, prefix, Random(prefix), numbers(), decided))  # noqa: S311
+        Thread(target=decide_many, args=(store, acks, prefix, Random(prefix), numbers(), decided))
         for prefix in prefixes
     ]
     for thread in threads:
@@ -91,7 +91,7 @@ def own(folder, seed):
 
 
 def answer_all(folder, seed):
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)
     acks = open_acks(folder / f"acks {os.getpid()}")
     with Journal(folder / NAME) as journal:
         print("ready", flush=True)  # noqa: T201

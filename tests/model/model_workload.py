@@ -33,7 +33,7 @@ def open_acks(folder, name=None):
 
 def decide_until_killed(model, acks, prefix, numbers, decided):
     """Decide, and now and then answer, cancel or add a class; what has returned is acknowledged."""
-    random = Random(prefix)  # noqa: S311
+    random = Random(prefix)
     for number in numbers:
         x = {"tokens": random.random(), "tenant": random.choice("abc"), "prompt": f"word{number % 9} and more"}
         allowed = random.choice([None, None, ["small", "large"]])
@@ -99,7 +99,7 @@ def own(folder, seed):
 
 
 def answer_all(folder, seed):
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)
     acks = open_acks(folder)
     with Journal(folder / NAME) as journal:
         while True:

@@ -84,7 +84,7 @@ def players(folder):
 
 @pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.torture)])
 def test_kills(players, folder, kills):
-    random = Random(kills)  # noqa: S311
+    random = Random(kills)
     players.kill(players.start_owner("first"))
     answerers = [players.start(f"answer {each}") for each in range(2)]
     for number in range(kills):
@@ -138,4 +138,4 @@ def try_images(calls, place, random, count):
 )
 def test_loss_of_power(recorder, folder, tmp_path, seed, number, count):
     calls = record(recorder, folder, seed, number)
-    assert len(try_images(calls, tmp_path / "image", Random(seed), count)) > 10  # noqa: S311
+    assert len(try_images(calls, tmp_path / "image", Random(seed), count)) > 10

@@ -26,7 +26,7 @@ def test_loopback_needs_no_key(host):
     check_binding(host, NO_KEYS)
 
 
-@pytest.mark.parametrize("host", ["", "0.0.0.0", "0", "::", "::ffff:0.0.0.0", "192.0.2.1", "128.0.0.1", "2001:db8::1"])  # noqa: S104
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "0", "::", "::ffff:0.0.0.0", "192.0.2.1", "128.0.0.1", "2001:db8::1"])
 def test_all_else_needs_one(host):
     with pytest.raises(InvalidInput, match="can be reached from other machines, and no API key is set") as caught:
         check_binding(host, NO_KEYS)

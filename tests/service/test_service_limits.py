@@ -106,3 +106,18 @@ def test_without_a_key_only_this_machine_is_served(tmp_path):
         Service(tmp_path, "--host", "0.0.0.0")
     with serving(tmp_path, "--host", "0.0.0.0", environment=KEYS) as service:
         assert httpx.get(service.url + "/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil.example:80"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_pages_of_other_sites_cannot_call_a_service_without_keys(small, headers):
+    assert said(small.client.get("/v1/models", headers=headers)) == (403, "forbidden")
+    assert small.client.get("/v1/models", headers={"Origin": small.url}).status_code == 200
+    assert small.client.get("/v1/models", headers={"Host": "localhost:8100"}).status_code == 200

@@ -12,9 +12,10 @@ from delaytron.errors import DelaytronError
 from delaytron.service.keys import ApiKeys, Scope
 from delaytron.service.limits import Limits, RateLimit
 from delaytron.service.metrics import Metrics
-from delaytron.service.problems import MEDIA_TYPE, ServiceError, TooLarge, TooSlow, headers_of, problem_of
+from delaytron.service.problems import MEDIA_TYPE, Forbidden, ServiceError, TooLarge, TooSlow, headers_of, problem_of
 
 JSON = "application/json"
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "")
 FORESEEN = (DelaytronError, msgspec.MsgspecError, UnicodeDecodeError)
 log = getLogger("delaytron.service")
 encode = msgspec.json.Encoder().encode
@@ -74,6 +75,8 @@ class Endpoint:
 
     async def _answer(self, scope: dict[str, Any], receive: Receive) -> Reply:
         headers = dict(scope["headers"])
+        if not len(self._gate.keys):
+            check_origin(headers)
         if self._scope is not None:
             key = headers.get(b"authorization", b"").decode("latin-1") or None
             self._gate.keys.require(key, self._scope)
@@ -81,6 +84,21 @@ class Endpoint:
                 self._gate.rate.take(key or (scope.get("client") or ("",))[0])
         body = await read_body(receive, headers, self._gate.limits)
         return await self._handler(Call(scope["path_params"], headers, body))
+
+
+def check_origin(headers: dict[bytes, bytes]) -> None:
+    """Raise if a page of another site sends a request to a service without keys, through the browser of its user.
+
+    Such a service is for this machine only. A name of somebody else that leads here is refused as well.
+    """
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    name = host.rpartition(":")[0] or host
+    name = name if host.rpartition(":")[2].isdigit() else host
+    if name.strip("[]") not in LOOPBACK and not name.startswith("127."):
+        raise Forbidden(f"without an API key only this machine is served, not {host[:100]!r}; use 127.0.0.1")
+    origin = headers.get(b"origin")
+    if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host:
+        raise Forbidden("a page of another site cannot call a service without an API key; set one")
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limits: Limits) -> bytes:
