@@ -1,7 +1,10 @@
 """One route of the service: who may call it, the body within its limits, and every error as a problem."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from ipaddress import ip_address
 from logging import getLogger
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -15,7 +18,6 @@ from delaytron.service.metrics import Metrics
 from delaytron.service.problems import MEDIA_TYPE, Forbidden, ServiceError, TooLarge, TooSlow, headers_of, problem_of
 
 JSON = "application/json"
-LOOPBACK = ("localhost", "127.0.0.1", "::1", "")
 FORESEEN = (DelaytronError, msgspec.MsgspecError, UnicodeDecodeError)
 log = getLogger("delaytron.service")
 encode = msgspec.json.Encoder().encode
@@ -92,13 +94,21 @@ def check_origin(headers: dict[bytes, bytes]) -> None:
     Such a service is for this machine only. A name of somebody else that leads here is refused as well.
     """
     host = headers.get(b"host", b"").decode("latin-1").lower()
-    name = host.rpartition(":")[0] or host
-    name = name if host.rpartition(":")[2].isdigit() else host
-    if name.strip("[]") not in LOOPBACK and not name.startswith("127."):
+    if not _is_this_machine(host):
         raise Forbidden(f"without an API key only this machine is served, not {host[:100]!r}; use 127.0.0.1")
     origin = headers.get(b"origin")
     if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host:
         raise Forbidden("a page of another site cannot call a service without an API key; set one")
+
+
+@lru_cache(maxsize=100)
+def _is_this_machine(host: str) -> bool:
+    """Whether a `Host` header names this machine, with or without a port."""
+    name = re.sub(r":\d*$", "", host).strip("[]")
+    try:
+        return name in ("", "localhost") or ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limits: Limits) -> bytes:
