@@ -62,6 +62,7 @@ def run_server(backend: Backend, keys: ApiKeys, limits: Limits, host: str, port:
         access_log=False,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=STOP_SECONDS,
         timeout_keep_alive=75,
