@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from journals import open_store
 
 import delaytron as dt
+from delaytron.errors import JournalError
 from delaytron.journal import ANSWERED, CANCELLED, EXPIRED, OPEN, Journal, Moment, Status
 
 SETTLED = [ANSWERED, EXPIRED, CANCELLED]
@@ -40,7 +41,7 @@ def test_late_answers_are_told_the_same_after_the_facts_are_gone(tmp_path):
         assert journal.feedback(str(EXPIRED), correct=True) == "expired"
         assert journal.feedback(str(CANCELLED), correct=True) == "cancelled"
         assert journal.feedback(str(OPEN), correct=True) == "accepted"
-        with store.batch(), pytest.raises(dt.InvalidInput, match="issued before"):
+        with pytest.raises(JournalError, match=r"ids\.id"), store.batch():
             store.open_id(str(EXPIRED))
 
 

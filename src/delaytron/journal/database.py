@@ -102,14 +102,18 @@ def opening_error(path: Path, problem: sqlite3.Error) -> InvalidInput | JournalE
 class Database:
     """The connection of the process that decides; one thread at a time.
 
-    After an error of the database the connection is given up, and the next transaction opens a new one.
+    After an error of the database the connection is given up, and the next transaction opens a new one. One that
+    `gathers` inserts many rows at once, which takes less time; where members of a batch do not wait for its commit, an
+    interruption could cost what others were told is kept.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, gathers: bool = False) -> None:
         self._path = path
+        self._gathers = gathers
         self._connection: sqlite3.Connection | None = connection
         self._failed = False  # in the present transaction
         self._marked = False
+        self._inserts: dict[str, list[Sequence[Any]]] = {}  # what is still to be inserted, by its statement
         self._committed_at = self._gap_at = 0.0
 
     @property
@@ -124,6 +128,7 @@ class Database:
             self._connection = reconnect(self._path)
         self._failed = False
         self._marked = False
+        self._inserts = {}
         connection = self._connection
         self._guarded(lambda: patiently(lambda: connection.execute("BEGIN IMMEDIATE")))
 
@@ -143,10 +148,34 @@ class Database:
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Execute a statement within the transaction."""
+        connection = self._in_transaction()
+        if self._inserts:
+            self._insert_all(connection)
+        return self._guarded(lambda: connection.execute(sql, values))
+
+    def insert(self, sql: str, values: Sequence[Any]) -> None:
+        """Insert a row within the transaction; if it gathers them, before anything else is done in it."""
+        if self._gathers:
+            self._in_transaction()
+            self._inserts.setdefault(sql, []).append(values)
+        else:
+            self.execute(sql, values)
+
+    def _insert_all(self, connection: sqlite3.Connection) -> None:
+        """Insert the rows that were gathered; if that is interrupted, the transaction has failed."""
+        try:
+            inserts, self._inserts = self._inserts, {}
+            for sql, rows in inserts.items():
+                self._guarded(partial(connection.executemany, sql, rows))
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _in_transaction(self) -> sqlite3.Connection:
         connection = self._connection
         if self._failed or connection is None or not connection.in_transaction:
             raise JournalError(f"{self._path} could not be written: the transaction has ended; try again")
-        return self._guarded(lambda: connection.execute(sql, values))
+        return connection
 
     def commit(self) -> None:
         """Bring the transaction to disk."""
@@ -156,6 +185,7 @@ class Database:
     def rollback(self) -> None:
         """End the transaction without a trace, if there is one; raises no error of the database."""
         connection = self._connection
+        self._inserts = {}
         try:
             if connection is not None and connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -174,6 +204,7 @@ class Database:
 
     def rollback_to_mark(self) -> None:
         """Undo what came after the last mark."""
+        self._inserts = {}
         self.execute("ROLLBACK TO member")
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakSet
 
@@ -19,10 +20,17 @@ class Connection(sqlite3.Connection):
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
         """Execute a statement; raise sqlite3.Error in a child."""
+        return self._guarded(super().execute, arguments)
+
+    def executemany(self, *arguments: Any) -> sqlite3.Cursor:
+        """Execute a statement with several rows; raise sqlite3.Error in a child."""
+        return self._guarded(super().executemany, arguments)
+
+    def _guarded(self, action: Callable[..., sqlite3.Cursor], arguments: tuple[Any, ...]) -> sqlite3.Cursor:
         if self.inherited:
             raise sqlite3.ProgrammingError("it was opened before this process was forked")
         try:
-            return super().execute(*arguments)
+            return action(*arguments)
         except UnicodeDecodeError as problem:  # of SQLite's message, which quotes a damaged file
             raise sqlite3.DatabaseError(f"the file is damaged: {problem}") from problem
 

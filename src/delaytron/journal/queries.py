@@ -17,6 +17,8 @@ NEWEST_SNAPSHOT = "SELECT seq, body FROM snapshots ORDER BY seq DESC LIMIT 1"
 DROP_OLD_SNAPSHOTS = "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)"
 SETTLE = "UPDATE ids SET status = ?, value = ? WHERE id = ? AND status IN (?, ?)"
 PAGE = 1000  # facts that are read at once
+PUT_FACT = "INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)"
+PUT_ID = "INSERT INTO ids VALUES (?, ?, NULL, ?, 0, ?)"
 PUT_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 
 

@@ -4,10 +4,10 @@ import atexit
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from weakref import ref
 
 from delaytron.checks import check_choice
@@ -19,13 +19,14 @@ from delaytron.journal.compaction import delete_settled
 from delaytron.journal.configuration import check_config
 from delaytron.journal.database import Database
 from delaytron.journal.group import FACTS, SECONDS, GroupCommit
-from delaytron.journal.ids import issued_before
 from delaytron.journal.lock import OwnerLock
 from delaytron.journal.opening import clock_state, open_file
 from delaytron.journal.reader import Reader
 from delaytron.journal.records import EXPIRED, OPEN, Arrival, AtRisk, Fact, Snapshot, Status
 from delaytron.journal.requests import Requests
 from delaytron.journal.tables import find_file
+
+T = TypeVar("T")
 
 DURABILITIES = ("full", "batched")
 KEPT_SNAPSHOTS = 2
@@ -72,7 +73,8 @@ class FactStore:
         self.at_risk = AtRisk(SECONDS, FACTS) if lazy else AtRisk(0.0, 0)
         self.config = opened.config
         self._clock = opened.clock
-        self._database = Database(self._path, opened.connection)
+        self.now = opened.clock.now  # by a clock that goes on where the last fact was
+        self._database = Database(self._path, opened.connection, gathers=not lazy)
         self._reader = Reader(self._path)
         name = self._path.name
         self._group = BackgroundCommit(self._database, name) if lazy else GroupCommit(self._database, name)
@@ -86,10 +88,6 @@ class FactStore:
         """How often something was rolled back that members of a batch had done."""
         return self._group.generation
 
-    def now(self) -> Moment:
-        """Return the present moment, by a clock that goes on where the last fact was."""
-        return self._clock.now()
-
     def batch(self) -> AbstractContextManager[None]:
         """Write within it; it returns when all is on disk, or raises and nothing was acknowledged."""
         self._raise_if_forked()
@@ -99,7 +97,7 @@ class FactStore:
         """Write a fact; return its number. Within a batch."""
         batch = self._group.current()
         seq = self.last_seq + 1
-        self._change("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", (seq, kind, id, now.wall, now.clock, body))
+        self._insert(queries.PUT_FACT, (seq, kind, id, now.wall, now.clock, body))
         self._last = self._group.generation, seq
         batch.facts += 1
         return seq
@@ -113,10 +111,11 @@ class FactStore:
         return int(seq)
 
     def open_id(self, id: str, label: int | None = None, seq: int | None = None) -> None:
-        """Register a new id, the index of the class that was played, and the number of its fact. Within a batch."""
-        if self.status(id) is not None:
-            raise issued_before(id)
-        self._change("INSERT INTO ids VALUES (?, ?, NULL, ?, 0, ?)", (id, OPEN, label, seq))
+        """Register an id, the index of the class that was played, and the number of its fact. Within a batch.
+
+        The id must be new, as `status` says, or random. If it is not, the whole batch fails.
+        """
+        self._insert(queries.PUT_ID, (id, OPEN, label, seq))
 
     def open_ids(self, ids: Sequence[str], labels: Sequence[int]) -> None:
         """Register several new ids, whose decisions the next facts tell, in this order. Within a batch."""
@@ -213,16 +212,21 @@ class FactStore:
             name = self._path.name
             raise JournalError(f"{name} was opened before this process was forked; open it again, or use dt.Journal")
 
+    def _insert(self, sql: str, values: Sequence[Any]) -> None:
+        """Insert a row."""
+        self._group.current(change=True)
+        self._attempt(self._database.insert, sql, values)
+
     def _change(self, sql: str, values: Sequence[Any]) -> sqlite3.Cursor:
         """Execute a statement that can be undone."""
         self._group.current(change=True)
-        return self._execute(sql, values)
+        return self._attempt(self._database.execute, sql, values)
 
-    def _execute(self, sql: str, values: Sequence[Any]) -> sqlite3.Cursor:
-        """Execute a statement in the present batch; if that fails, the batch has failed."""
+    def _attempt(self, action: Callable[[str, Sequence[Any]], T], sql: str, values: Sequence[Any]) -> T:
+        """Do something in the present batch; if that fails, the batch has failed."""
         batch = self._group.current()
         try:
-            return self._database.execute(sql, values)
+            return action(sql, values)
         except JournalError as problem:
             batch.spoiled = problem
             raise
@@ -230,13 +234,9 @@ class FactStore:
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return what a query finds: within a batch with what was written in it."""
         self._raise_if_forked()
-        if not self._group.is_inside:
-            return self._committed_rows(sql, values)
-        try:
-            return self._database.rows(sql, values)
-        except JournalError as problem:
-            self._group.current().spoiled = problem
-            raise
+        if self._group.is_inside:
+            return self._attempt(self._database.rows, sql, values)
+        return self._committed_rows(sql, values)
 
     def _committed_rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         if self._group.closed is not None:
