@@ -1,6 +1,7 @@
 """How a model begins: in memory, in a new journal, from one that there is, or from a file."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,17 @@ from delaytron.model.memory import MemoryStore
 from delaytron.model.snapshots import core_of
 
 
-def open_keeper(recipe: Recipe, journal: str | Path | None, durability: str) -> Keeper:
-    """Return what keeps a model as asked for: a new one, or the one of the journal."""
+def open_keeper(
+    recipe: Recipe, journal: str | Path | None, durability: str, origin: Mapping[str, Any] | None = None
+) -> Keeper:
+    """Return what keeps a model as asked for: a new one, or the one of the journal.
+
+    A new journal says of which `origin` it is, if it begins with an import.
+    """
     if journal is None:
         check_choice("durability", durability, DURABILITIES)
         return Keeper(MemoryStore(), recipe)
-    store = FactStore(journal, config=None if has_journal(journal) else _config(recipe), durability=durability)
+    store = FactStore(journal, config=None if has_journal(journal) else _config(recipe, origin), durability=durability)
     return _continue(store, recipe, journal)
 
 
@@ -33,7 +39,7 @@ def reopen_keeper(journal: str | Path, durability: str) -> Keeper:
     return _continue(FactStore(journal, durability=durability), None, journal)
 
 
-def _config(recipe: Recipe) -> bytes:
+def _config(recipe: Recipe, origin: Mapping[str, Any] | None) -> bytes:
     """Return what other processes must know to answer, and the recipe itself."""
     answering = make_core(recipe).answering
     known = {
@@ -42,7 +48,8 @@ def _config(recipe: Recipe) -> bytes:
         "feedback_type": answering.told,
         "rewards": answering.rewards,
     }
-    return json.dumps({**known, "recipe": recipe._asdict()}).encode()
+    begun = {} if origin is None else {"import": dict(origin)}
+    return json.dumps({**known, "recipe": recipe._asdict(), **begun}).encode()
 
 
 def _continue(store: FactStore, asked: Recipe | None, journal: Any) -> Keeper:
