@@ -655,3 +655,42 @@ def test_the_journal_says_how_it_was_begun(tmp_path):
         "default-reward": "1",
         "action-features": None,
     }
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+places = st.sampled_from(["c", "FromUrl", "_multi", "_tag", "i", *event("e", reward=1.0)])
+
+
+def changed(line, place, value):
+    """Return a line with another value somewhere in it."""
+    copy = json.loads(json.dumps(line))
+    if place in ("_tag", "i"):
+        copy["c"]["_multi"][1][place] = value
+    elif place in ("FromUrl", "_multi"):
+        copy["c"][place] = value
+    else:
+        copy[place] = value
+    return copy
+
+
+@given(st.lists(st.tuples(places, json_values), min_size=1, max_size=4), st.binary(max_size=30), st.booleans())
+def test_any_log_is_imported_or_refused_in_one_line(tmp_path, changes, noise, own):
+    """Whatever stands in a line: the journal agrees with itself, or there is none and one line says why."""
+    folder = tmp_path / str(next(folders))
+    folder.mkdir()
+    lines = [event("good", reward=1.0), *(changed(event(f"e{i}", reward=1.0), *c) for i, c in enumerate(changes))]
+    path = write(folder / "log.dsjson", lines)
+    path.write_bytes(path.read_bytes() + noise + b"\n")
+    try:
+        import_dsjson([path], folder / "shop.db", LogTerms(action_features=own), OPTIONS)
+    except dt.DelaytronError as problem:
+        message = str(problem)
+        assert len(message.splitlines()) == 1, message
+        assert not (folder / "shop.db").exists()
+        return
+    assert answers_of(folder / "shop.db")["good"] == 1.0
+    agrees(folder / "shop.db")
