@@ -39,8 +39,11 @@ COMMANDS = {
     "verify": ["verify", "router.db"],
     "export": ["export", "router.db", "decisions.parquet"],
     "compact": ["compact", "router.db", "--older-than", "30d"],
+    "import": ["import", "events.dsjson", "--journal", "shop.db"],
     "plan": ["plan", "--classes", "3", "--delay", "20", "--target", "0.4", "--tuning-runs", "1", *PLAYED],
 }
+ACTIONS = [{"id": "tea"}, {"id": "coffee"}]
+EVENT = {"EventId": "e1", "_label_cost": -1, "_label_probability": 0.5, "_label_Action": 1, "c": {"_multi": ACTIONS}}
 SEVERAL_SHAPES = {"kind", "bounds"}  # a word of its own in each; with and without what was measured
 
 
@@ -48,6 +51,7 @@ def document_of(args, folder, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "spec.toml").write_text(EXPERIMENT)
     (folder / "log.csv").write_text("\n".join(LOG))
+    (folder / "events.dsjson").write_text(json.dumps(EVENT))
     with dt.Model(["small", "large"], features=2, journal="router.db", seed=0) as model:
         model.feedback(model.decide([0.5, 1.0]).id, reward=0.7)
     result = CliRunner().invoke(cli.app, [*args, "--json"])

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from delaytron.model.documents import CompactDocument, ExportDocument, VerifyDocument
+from delaytron.model.documents import CompactDocument, ExportDocument, ImportDocument, VerifyDocument
 from delaytron.planning.documents import PlanDocument
 from delaytron.simulation.results import Errors, Setting
 from delaytron.theory.documents import BoundLine, Number, StudyDocument
@@ -201,6 +201,7 @@ DOCUMENTS: Mapping[str, object] = {
     "verify": VerifyDocument,
     "export": ExportDocument,
     "compact": CompactDocument,
+    "import": ImportDocument,
 }
 
 

@@ -55,7 +55,7 @@ def verify(journal: File, json: Json = False) -> None:
     from delaytron.model.verify import verify_journal  # noqa: PLC0415 - `--help` needs none of it
 
     with ExitStack() as bars:
-        found = verify_journal(journal, _bar(bars, "facts"))
+        found = verify_journal(journal, started_bar(bars, "facts"))
     show(verify_document(journal, found), Group(_verify_table(found), *_verdict(found)), json)
     if found.mismatch is not None:
         raise typer.Exit(1)
@@ -72,7 +72,7 @@ def export(journal: File, file: Out, json: Json = False) -> None:
         raise InvalidInput(f"export writes Parquet: give a file that ends in .parquet; got {str(file)!r}")
     check_target(Target("parquet", file))
     with ExitStack() as bars, naming(file):
-        written = export_journal(journal, file, _bar(bars, "decisions"))
+        written = export_journal(journal, file, started_bar(bars, "decisions"))
     size = file.stat().st_size
     document: ExportDocument = {
         "journal": str(journal),
@@ -98,7 +98,7 @@ def compact(journal: File, older_than: Age, json: Json = False) -> None:
     show(compact_document(journal, found), _compact_table(found), json)
 
 
-def _bar(bars: ExitStack, unit: str) -> Callable[[int], Advance]:
+def started_bar(bars: ExitStack, unit: str) -> Callable[[int], Advance]:
     """Return what shows a bar as soon as it is known how much there is to do."""
 
     def started(total: int) -> Advance:

@@ -25,19 +25,27 @@ class Contributions(NamedTuple):
     parts: Array
 
 
-def with_own_scratch(learner: "Learner") -> Any:
-    """Return the state with fresh room for what is computed on the way, so that looking leaves no trace."""
+Room = dict[str, Array]
+
+
+def room_to_look(learner: "Learner") -> Room:
+    """Return fresh room for what a learner computes on the way; one who looks often keeps it."""
     fields = {name: getattr(learner.state, name) for name in learner.rule.scratch}
-    return learner.state._replace(**{name: np.zeros(field.shape, field.dtype) for name, field in fields.items()})
+    return {name: np.zeros(field.shape, field.dtype) for name, field in fields.items()}
 
 
-def look(learner: "Learner", row: Row, allowed: Ints) -> tuple[int, Array]:
+def with_own_scratch(learner: "Learner", room: Room | None = None) -> Any:
+    """Return the state with room of its own for what is computed on the way, so that looking leaves no trace."""
+    return learner.state._replace(**(room_to_look(learner) if room is None else room))
+
+
+def look(learner: "Learner", row: Row, allowed: Ints, room: Room | None = None) -> tuple[int, Array]:
     """Return the greedy label, and with which probability each label would be played."""
     if learner.rule.peek is None:
         raise InvalidInput(f"{learner.name} plays sets of labels: a single label has no probability")
     scores, p = new_scratch(learner.n_classes)
     seen = as_kind_of_row(row, learner.n_features, learner.sparse)
-    greedy = learner.rule.peek.compiled(with_own_scratch(learner), learner.params, seen, allowed, scores, p)
+    greedy = learner.rule.peek.compiled(with_own_scratch(learner, room), learner.params, seen, allowed, scores, p)
     return int(greedy), p
 
 

@@ -47,3 +47,24 @@ class CompactDocument(TypedDict):
     facts_after: int
     bytes_before: int
     bytes_after: int
+
+
+class ImportDocument(TypedDict):
+    """Logs of another service that a model begins with, and what became of their lines."""
+
+    journal: str
+    logs: list[str]
+    events: int
+    imported: int
+    imported_before: int
+    answered: int
+    answered_after_expiry: int
+    open: int
+    omitted: dict[str, int]
+    unused_answers: dict[str, int]
+    class_names: list[str | int]
+    classes_by: str
+    varying_actions: int
+    reward_scale: list[float]
+    mean_reward: float | None
+    mean_reward_margin: float | None

@@ -1,6 +1,7 @@
 """How a model begins: in memory, in a new journal, from one that there is, or from a file."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,13 @@ from delaytron.model.memory import MemoryStore
 from delaytron.model.snapshots import core_of
 
 
-def open_keeper(recipe: Recipe, journal: str | Path | None, durability: str, **more: Any) -> Keeper:
-    """Return what keeps a model as asked for: a new one, or the one of the journal; `more` stands in a new one."""
+def open_keeper(
+    recipe: Recipe, journal: str | Path | None, durability: str, more: Mapping[str, Any] | None = None
+) -> Keeper:
+    """Return what keeps a model as asked for: a new one, or the one of the journal.
+
+    What else is asked of a new journal is `more`: how it began, or how it is served.
+    """
     if journal is None:
         check_choice("durability", durability, DURABILITIES)
         return Keeper(MemoryStore(), recipe)
@@ -33,7 +39,7 @@ def reopen_keeper(journal: str | Path, durability: str) -> Keeper:
     return _continue(FactStore(journal, durability=durability), None, journal)
 
 
-def _config(recipe: Recipe, more: dict[str, Any]) -> bytes:
+def _config(recipe: Recipe, more: Mapping[str, Any] | None) -> bytes:
     """Return what other processes must know to answer, and the recipe itself."""
     answering = make_core(recipe).answering
     known = {
@@ -42,7 +48,7 @@ def _config(recipe: Recipe, more: dict[str, Any]) -> bytes:
         "feedback_type": answering.told,
         "rewards": answering.rewards,
     }
-    return json.dumps({**known, **more, "recipe": recipe._asdict()}).encode()
+    return json.dumps({**known, **(more or {}), "recipe": recipe._asdict()}).encode()
 
 
 def _continue(store: FactStore, asked: Recipe | None, journal: Any) -> Keeper:

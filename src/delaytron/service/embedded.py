@@ -197,7 +197,7 @@ def _recipe(wanted: messages.NewModel) -> Recipe:
 
 
 def _make(path: Path, recipe: Recipe, stateless: bool) -> Keeper:
-    keeper = open_keeper(recipe, path, "full", stateless=stateless)
+    keeper = open_keeper(recipe, path, "full", {"stateless": stateless})
     keeper.warm_up()
     return keeper
 

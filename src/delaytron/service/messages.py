@@ -124,7 +124,7 @@ class FeedbackReply(Struct):
     result: Result
 
 
-class Problem(Struct, rename={"kind": "type"}):
+class ProblemReply(Struct, rename={"kind": "type"}):
     """Why a request was refused (RFC 9457); `result` is the last word of its type."""
 
     kind: str
@@ -140,7 +140,7 @@ class FeedbackOutcome(Struct):
     id: str | None
     status: int
     result: Result | UnsetType = UNSET
-    problem: Problem | UnsetType = UNSET
+    problem: ProblemReply | UnsetType = UNSET
 
 
 class FeedbackReplies(Struct):

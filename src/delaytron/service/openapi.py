@@ -62,7 +62,7 @@ def document() -> bytes:
 
 
 def _types() -> Iterator[Any]:
-    yield messages.Problem
+    yield messages.ProblemReply
     for route in ROUTES:
         yield from _alternatives(ALONE_OR_MANY.get(route.body, route.body))
         for reply in route.replies.values():
@@ -118,5 +118,5 @@ def _responses(route: RouteInfo) -> Iterator[tuple[str, Any]]:
         yield str(status), {"description": "done", "content": {kind: {"schema": schema}}}
     more = (*EVERYWHERE, *WITH_BODY, *(() if "{" not in route.path else (404,)))
     for status in sorted({*route.refusals, *more}):
-        content = {MEDIA_TYPE: {"schema": _schema(messages.Problem)}}
+        content = {MEDIA_TYPE: {"schema": _schema(messages.ProblemReply)}}
         yield str(status), {"description": TITLES[status], "content": content}

@@ -5,7 +5,7 @@ from typing import ClassVar
 import msgspec
 
 from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, JournalError, UnknownDecision
-from delaytron.service.messages import Problem
+from delaytron.service.messages import ProblemReply
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -132,12 +132,12 @@ KINDS: tuple[tuple[type[Exception], int, str], ...] = (
 )
 
 
-def problem(status: int, word: str, detail: str) -> Problem:
+def problem(status: int, word: str, detail: str) -> ProblemReply:
     """Return a problem; `word` is for programs."""
-    return Problem(f"urn:delaytron:{word}", TITLES[status], status, detail, word)
+    return ProblemReply(f"urn:delaytron:{word}", TITLES[status], status, detail, word)
 
 
-def problem_of(error: Exception) -> Problem:
+def problem_of(error: Exception) -> ProblemReply:
     """Return an error as a problem; one that nobody foresaw tells nothing of itself.
 
     Examples

@@ -1,0 +1,143 @@
+"""What tells the actions of a log apart: a name that each of them has, or only their numbers."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from delaytron.errors import InvalidInput
+from delaytron.logs.dsjson import Actions
+from delaytron.logs.features import context_features
+from delaytron.model.classes import Name, check_name
+
+NUMBER = "number"
+NAMING = ("_tag", "id", "tag", "name")  # what a feature with the name of an action is called, the best first
+MOST_CLASSES = 1000
+MOST_SEEN = 100_000  # lists of actions that are known to be nothing new
+
+
+def value_at(given: Any, path: Sequence[str]) -> Any:
+    """Return what stands at a path of names, through lists of dicts, too; None if nothing does.
+
+    Examples
+    --------
+    >>> value_at({"i": [{"constant": 1}, {"id": "tea"}]}, ["i", "id"])
+    'tea'
+    """
+    if not path:
+        return given
+    parts = given if isinstance(given, list) else [given]
+    found = (value_at(part[path[0]], path[1:]) for part in parts if isinstance(part, Mapping) and path[0] in part)
+    return next((value for value in found if value is not None), None)
+
+
+def names_by(path: str, actions: Actions) -> list[Name] | None:
+    """Return the names of the actions of an event, by what stands at a path; None if not each has one of its own.
+
+    Examples
+    --------
+    >>> names_by("i.id", ({"i": {"id": "tea"}}, {"i": {"id": "coffee"}})), names_by("number", ({}, {}))
+    (['tea', 'coffee'], [1, 2])
+    """
+    if path == NUMBER:
+        return list(range(1, len(actions) + 1))
+    steps = path.split(".")
+    try:
+        names = [check_name(value_at(action, steps)) for action in actions]
+    except InvalidInput:
+        return None
+    return names if len(set(names)) == len(names) else None
+
+
+def paths_to_names(action: Mapping[str, Any]) -> list[str]:
+    """Return where an action may have its name, at the top or in a namespace, the likeliest place first.
+
+    Examples
+    --------
+    >>> paths_to_names({"i": {"constant": 1, "id": "tea"}, "_tag": "tea", "price": 3})
+    ['_tag', 'i.id']
+    """
+    found = [[name] for name in action]
+    for outer, inner in action.items():
+        found += [[outer, name] for part in _parts(inner) for name in part if "." not in outer]
+    named = [path for path in found if path[-1].lower() in NAMING]
+    return [".".join(path) for path in sorted(named, key=lambda path: (NAMING.index(path[-1].lower()), len(path)))]
+
+
+def _parts(value: Any) -> Iterable[Mapping[str, Any]]:
+    return (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, Mapping))
+
+
+class Named(NamedTuple):
+    """The actions of a log by one way to tell them apart: their names, with what is remembered of their features."""
+
+    features: dict[Name, int]
+    varying: set[Name]
+
+
+class ActionNames:
+    """Finds out what tells actions apart, and whether their own features are always the same.
+
+    Parameters
+    ----------
+    path
+        What the user says; None to look for it.
+    wanted
+        The names that count, as texts; None for all.
+    """
+
+    def __init__(self, path: str | None, wanted: Iterable[str] | None) -> None:
+        self.path = path
+        self.wanted = None if wanted is None else frozenset(wanted)
+        self.ways: dict[str, Named] = {}
+        self.lost: dict[str, str] = {}  # where actions had no names, by what would have told them apart
+        self._seen: set[bytes] = set()
+
+    def see(self, actions: Actions, multi: bytes, place: str) -> bool:
+        """Take the actions of an event in; return whether they have names."""
+        key = blake2b(multi, digest_size=16).digest()
+        if key in self._seen:
+            return True
+        if not self.ways:
+            self._begin(actions)
+        prints = [_print_of(action) for action in actions]
+        nameless = [way for way in self.ways if not self._see_by(way, actions, prints)]
+        if self.path is not None and nameless:
+            return False
+        for way in nameless:
+            del self.ways[way]
+            self.lost[way] = place
+        if len(self._seen) >= MOST_SEEN:
+            self._seen.clear()
+        self._seen.add(key)
+        return True
+
+    def _begin(self, actions: Actions) -> None:
+        paths = [*paths_to_names(actions[0]), NUMBER] if self.path is None else [self.path]
+        self.ways = {path: Named({}, set()) for path in dict.fromkeys(paths)}
+
+    def _see_by(self, way: str, actions: Actions, prints: list[int]) -> bool:
+        names = names_by(way, actions)
+        known = self.ways[way]
+        for name, own in zip(names or (), prints, strict=False):
+            if not self._counts(name) or len(known.features) > MOST_CLASSES:
+                continue
+            if known.features.setdefault(name, own) != own:
+                known.varying.add(name)
+        return names is not None
+
+    def _counts(self, name: Name) -> bool:
+        return self.wanted is None or str(name) in self.wanted
+
+    @property
+    def way(self) -> str:
+        """What tells actions apart: the first way by which each has a name."""
+        return next(iter(self.ways), NUMBER)
+
+
+def _print_of(action: Mapping[str, Any]) -> int:
+    """Return a number that tells the features of actions apart."""
+    try:
+        return hash(json.dumps(context_features(action), sort_keys=True))
+    except InvalidInput:  # no row can be made of them
+        return 0
