@@ -297,7 +297,7 @@ def test_what_was_purged_is_gone(tmp_path):
         for late in (lambda: model.feedback("a", correct=True), lambda: model.explain("a")):
             with pytest.raises(errors.Gone, match="purged"):
                 late()
-        with pytest.raises(errors.Unavailable, match="'broken' cannot be served"):
+        with pytest.raises(errors.Unavailable, match=r"'broken' cannot be served: broken\.db is not"):
             client.model("broken").decide({"n": 1})
 
 

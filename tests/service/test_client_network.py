@@ -41,7 +41,6 @@ def service(folder):
         with dt.Client(running.url) as client:
             client.create_model("router", LABELS, bits=8, seed=1)
         yield running
-        print("STATE", running.process.poll(), running.log)
 
 
 def facts_of(path):
