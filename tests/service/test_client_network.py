@@ -41,6 +41,7 @@ def service(folder):
         with dt.Client(running.url) as client:
             client.create_model("router", LABELS, bits=8, seed=1)
         yield running
+        assert running.process.poll() is None, running.log
 
 
 def facts_of(path):
