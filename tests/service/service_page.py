@@ -24,6 +24,7 @@ END = "this was one command"
 LONGEST = 300  # seconds
 RANDOM_ID = re.compile(r"\b[0-9a-f]{32}\b")
 VARYING = (  # what is another one each time
+    (r'"digest":"[0-9a-f]{64}"', '"digest":"..."'),
     (r'"token":"[^"]*"', '"token":"..."'),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(\+00:00|Z)", "a date"),
     (r'"(oldest_seconds|decisions_per_second|exploration)": [\d.e-]+', r'"\1": 0'),

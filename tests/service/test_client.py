@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from client_service import SOURCE, RunningService
+from services import serving
 
 import delaytron as dt
 from delaytron import client as errors
@@ -20,7 +20,7 @@ ADMIN, CLIENT = "an-admin-key-of-the-tests", "a-client-key-of-the-tests"
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    with RunningService(tmp_path_factory.mktemp("models")) as running:
+    with serving(tmp_path_factory.mktemp("models")) as running:
         yield running
 
 
@@ -262,7 +262,7 @@ def test_bad_settings(arguments, said):
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
     keys = {"DELAYTRON_ADMIN_KEY": ADMIN, "DELAYTRON_CLIENT_KEY": CLIENT}
-    with RunningService(tmp_path_factory.mktemp("guarded"), "--max-open", "3", **keys) as running:
+    with serving(tmp_path_factory.mktemp("guarded"), "--max-open", 3, environment=keys) as running:
         yield running
 
 
@@ -283,15 +283,15 @@ def test_keys_and_limits(guarded):
 
 
 def test_what_was_purged_is_gone(tmp_path):
-    with RunningService(tmp_path) as first, dt.Client(first.url) as client:
+    with serving(tmp_path) as first, dt.Client(first.url) as client:
         model = client.create_model("old", LABELS, bits=8)
         model.decide({"n": 1}, id="a")
         model.feedback("a", correct=True)
         first.stop()
     (tmp_path / "broken.db").write_text("this is no journal")
     compact = [sys.executable, "-m", "delaytron", "compact", tmp_path / "old.db", "--older-than", "0.000001s"]
-    subprocess.run(compact, check=True, capture_output=True, env={"PYTHONPATH": SOURCE})
-    with RunningService(tmp_path) as second, dt.Client(second.url, retries=0) as client:
+    subprocess.run(compact, check=True, capture_output=True)
+    with serving(tmp_path) as second, dt.Client(second.url, retries=0) as client:
         model = client.model("old")
         assert model.decision("a").purged
         for late in (lambda: model.feedback("a", correct=True), lambda: model.explain("a")):
@@ -323,6 +323,7 @@ def test_the_async_client_does_the_same(service):
             await model.retire_class("small")
             assert (await model.describe()).classes == ["medium", "large", "huge"]
             assert (await model.stats()).answered == 1
+            assert len(await model.digest()) == 64
             assert (await model.weights()).classes == [*LABELS, "huge"]
             assert "async" in [known.name for known in await client.models()]
             with pytest.raises(dt.UnknownDecision):
@@ -359,5 +360,5 @@ for kind in (dt.Client, dt.AsyncClient):
         print(problem)
 """
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={"PYTHONPATH": SOURCE})
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == ["a client needs httpx; install it with: pip install 'delaytron[client]'"] * 2

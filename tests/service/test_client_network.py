@@ -3,14 +3,16 @@
 import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import chain, repeat
 from random import Random
 from threading import Event
 
 import pytest
-from client_service import FAULTS, LOST, BadNetwork, RunningService
+from bad_network import FAULTS, LOST, BadNetwork
 from hypothesis import given
 from hypothesis import strategies as st
+from services import serving
 
 import delaytron as dt
 from delaytron.client import NoConnection, Unavailable
@@ -37,11 +39,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def service(folder):
-    with RunningService(folder) as running:
+    with serving(folder) as running:
         with dt.Client(running.url) as client:
             client.create_model("router", LABELS, bits=8, seed=1)
         yield running
-        assert running.process.poll() is None, running.log
+        assert running.process.poll() is None, list(running.lines.queue)
 
 
 def facts_of(path):
@@ -159,7 +161,7 @@ def test_answers_of_others_are_told_from_ones_own(service):
 
 def faulty(seed, share):
     """Return what draws a fault for so many of the requests."""
-    random = Random(seed)  # noqa: S311
+    random = Random(seed)
     return lambda: random.choice(FAULTS) if random.random() < share else None
 
 
@@ -202,19 +204,22 @@ def test_kills_and_restarts_in_the_middle(tmp_path):
             started.set()
         return done
 
-    with RunningService(tmp_path) as service, BadNetwork(service.url, faulty(seed=2, share=0.05)) as network:
-        with dt.Client(network.url, **PATIENT) as client, ThreadPoolExecutor(4) as pool:
-            router = client.create_model("router", LABELS, bits=8, seed=1)
-            futures = [pool.submit(work, router, thread) for thread in range(4)]
-            for end in (service.kill, service.stop):
-                assert started.wait(60)
-                started.clear()
-                end()
-                service.start()
-                network.target = service.url
-            done = [pair for future in futures for pair in future.result(120)]
-            stats = router.stats()
-        service.stop()
+    with ExitStack() as ending:
+        service = ending.enter_context(serving(tmp_path))
+        network = ending.enter_context(BadNetwork(service.url, faulty(seed=2, share=0.05)))
+        client = ending.enter_context(dt.Client(network.url, **PATIENT))
+        pool = ending.enter_context(ThreadPoolExecutor(4))
+        router = client.create_model("router", LABELS, bits=8, seed=1)
+        futures = [pool.submit(work, router, thread) for thread in range(4)]
+        for end in ("kill", "stop"):
+            assert started.wait(60)
+            started.clear()
+            getattr(service, end)()
+            service = ending.enter_context(serving(tmp_path))
+            network.target = service.url
+        done = [pair for future in futures for pair in future.result(120)]
+        stats = router.stats()
+        assert router.digest() == verify_journal(tmp_path / "router.db").hash
     assert (stats.decisions, stats.answered) == (240, 240)
     assert sorted(decision.round for decision, _ in done) == list(range(1, 241))
     assert {word for _, word in done} <= {"applied", "known"}

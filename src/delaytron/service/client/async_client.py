@@ -157,6 +157,10 @@ class AsyncRemoteModel:
         """Return counts and rates."""
         return await self._send(requests.stats(self.name))
 
+    async def digest(self) -> str:
+        """Return a SHA-256 of all that was learned and is waited for."""
+        return await self._send(requests.digest(self.name))
+
     async def weights(self) -> WeightsReply:
         """Return the weights, of hashed features those that are not 0."""
         return await self._send(requests.weights(self.name))

@@ -181,6 +181,10 @@ class RemoteModel:
         """Return counts and rates."""
         return self._send(requests.stats(self.name))
 
+    def digest(self) -> str:
+        """Return a SHA-256 of all that was learned and is waited for, as `delaytron verify` finds it."""
+        return self._send(requests.digest(self.name))
+
     def weights(self) -> WeightsReply:
         """Return the weights, of hashed features those that are not 0."""
         return self._send(requests.weights(self.name))

@@ -2,7 +2,7 @@
 
 from delaytron.errors import DelaytronError, InvalidInput, UnknownDecision
 from delaytron.service import problems
-from delaytron.service.messages import Problem
+from delaytron.service.messages import ProblemReply
 
 
 class NoConnection(problems.Unavailable):
@@ -43,12 +43,12 @@ BY_STATUS: dict[int, type[DelaytronError]] = {  # of what stands before a servic
 }
 
 
-def error_of(problem: Problem, conflict: type[DelaytronError]) -> DelaytronError:
+def error_of(problem: ProblemReply, conflict: type[DelaytronError]) -> DelaytronError:
     """Return a problem as an error; `conflict` is that of this request.
 
     Examples
     --------
-    >>> error_of(Problem("urn:delaytron:purged", "Gone", 410, "decision 'a' was purged", "purged"), InvalidInput)
+    >>> error_of(ProblemReply("urn:delaytron:purged", "Gone", 410, "decision 'a' was purged", "purged"), InvalidInput)
     Gone("decision 'a' was purged")
     """
     kind = conflict if problem.result == "conflict" else REFUSALS.get(problem.result, UnexpectedReply)

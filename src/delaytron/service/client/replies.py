@@ -35,6 +35,7 @@ read_model = _reading(messages.ModelReply)
 read_state = _reading(messages.DecisionState)
 read_stats = _reading(messages.StatsReply)
 read_weights = _reading(messages.WeightsReply)
+_read_digest = _reading(messages.DigestReply)
 _read_models = _reading(messages.ModelList)
 _read_recent = _reading(messages.RecentDecisions)
 _read_decision = _reading(messages.DecisionReply)
@@ -47,6 +48,11 @@ _read_explanation = _reading(messages.ExplanationReply)
 def read_models(content: bytes, unsure: bool) -> list[messages.ModelReply]:
     """Return all models."""
     return _read_models(content, unsure).models
+
+
+def read_digest(content: bytes, unsure: bool) -> str:
+    """Return the hash of a state."""
+    return _read_digest(content, unsure).digest
 
 
 def read_recent(content: bytes, unsure: bool) -> list[messages.DecisionState]:
@@ -92,7 +98,7 @@ def read_words(content: bytes, unsure: bool) -> list[Word | DelaytronError]:
 
 
 def _outcome(one: messages.FeedbackOutcome, unsure: bool) -> Word | DelaytronError:
-    if isinstance(one.problem, messages.Problem):
+    if isinstance(one.problem, messages.ProblemReply):
         return error_of(one.problem, ConflictingFeedback)
     return _word(one.result, unsure)  # type: ignore[arg-type]  # one of both is there
 

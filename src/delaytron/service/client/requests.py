@@ -187,6 +187,11 @@ def stats(name: str) -> ClientRequest[messages.StatsReply]:
     return ClientRequest("GET", _path(name, "stats"), replies.read_stats)
 
 
+def digest(name: str) -> ClientRequest[str]:
+    """The hash of the state."""
+    return ClientRequest("GET", _path(name, "digest"), replies.read_digest)
+
+
 def weights(name: str) -> ClientRequest[messages.WeightsReply]:
     """The weights."""
     return ClientRequest("GET", _path(name, "weights"), replies.read_weights)

@@ -11,7 +11,7 @@ import msgspec
 from delaytron.errors import DelaytronError
 from delaytron.service.client.refusals import BY_STATUS, NoConnection, UnexpectedReply, error_of
 from delaytron.service.client.requests import ClientRequest
-from delaytron.service.messages import Problem
+from delaytron.service.messages import ProblemReply
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ PASSING = (*NOT_TAKEN, 502, 503, 504)  # it may be otherwise the next time
 CERTAIN = (400, 404, 409, 422)  # refused for what it says, which was not taken in an earlier try either
 NOT_THERE = "; start the service, or check the url"
 
-_decode_problem = msgspec.json.Decoder(Problem).decode
+_decode_problem = msgspec.json.Decoder(ProblemReply).decode
 
 
 class HttpReply(NamedTuple):

@@ -1,71 +1,10 @@
-"""A service in a process of its own, as a user starts it; and a bad network in front of it."""
+"""A bad network in front of a service: replies are lost, connections cut, and a proxy says that nobody is there."""
 
 import asyncio
-import os
 import re
-import signal
-import subprocess
-import sys
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 from threading import Thread
-from time import monotonic, sleep
-
-import httpx
-
-SOURCE = str(Path(__file__).parents[2] / "src")
-KEY_NAMES = ("DELAYTRON_ADMIN_KEY", "DELAYTRON_CLIENT_KEY")
-
-
-class RunningService:
-    """`delaytron serve FOLDER`; it is ended with the block, however that ends."""
-
-    def __init__(self, folder, *options, **environment):
-        self._command = [sys.executable, "-m", "delaytron", "serve", str(folder), "--port", "0", *options]
-        clean = {name: value for name, value in os.environ.items() if name not in KEY_NAMES}
-        self._environment = clean | {"PYTHONPATH": SOURCE} | environment
-        self.process = None
-        self.log = []  # what it says after its start
-
-    def start(self):
-        self.process = subprocess.Popen(
-            self._command, env=self._environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        lines = iter(self.process.stderr.readline, "")
-        self.url = next(found[1] for line in lines if (found := re.search(r"serving on (http://\S+)", line)))
-        self._reader = Thread(target=self._read, args=(self.process.stderr,), daemon=True)
-        self._reader.start()
-        self._wait_until_ready()
-        return self
-
-    def _read(self, stderr):
-        """Read on, so that the service never waits for a reader."""
-        with stderr:
-            self.log += stderr
-
-    def _wait_until_ready(self):
-        last = monotonic() + 60
-        while httpx.get(f"{self.url}/readyz").status_code != 200:
-            assert monotonic() < last
-            sleep(0.02)
-
-    def stop(self):
-        self.process.terminate()
-        assert self.process.wait(60) in (0, -signal.SIGTERM)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait(60)
-
-    def __enter__(self):
-        return self.start()
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.kill()
-        self._reader.join()
-
 
 HALF = 2
 LOST = ("drop reply", "cut reply", "late reply", "503 for it", "504 for it")  # the service has answered, in vain
