@@ -34,7 +34,8 @@ BLOCKS = [
     for block in found.groups()
 ]
 QUOTES = [case for case in BLOCKS if case.values[1].startswith(QUOTE)]
-EXAMPLES = [case for case in BLOCKS if not case.values[1].startswith(QUOTE)]
+RUN_ELSEWHERE = ("service.md",)  # it needs a service: tests/service/test_service_page.py
+EXAMPLES = [case for case in BLOCKS if not case.values[1].startswith(QUOTE) and case.values[0] not in RUN_ELSEWHERE]
 
 
 def page_of(name):

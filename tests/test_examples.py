@@ -32,8 +32,8 @@ def numbers_in(lines, pattern):
     return [float(found[1]) for line in lines if (found := re.search(pattern, line))]
 
 
-def test_there_are_three():
-    assert [path.name for path in FILES] == ["llm_router.py", "ticket_routing.py", "web_shop.py"]
+def test_there_are_four():
+    assert [path.name for path in FILES] == ["llm_router.py", "service_client.py", "ticket_routing.py", "web_shop.py"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -51,6 +51,16 @@ def test_the_router_earns_more_than_any_model_alone(tmp_path):
     assert "proof goes to huge" in lines  # which came half way
     counts = re.fullmatch(r"6,000 decisions: (\S+) answered, (\S+) expired, (\S+) open", lines[-1]).groups()
     assert sum(int(count.replace(",", "")) for count in counts) == 6000
+
+
+def test_users_of_a_service_get_better_answers(tmp_path):
+    lines = output_of("service_client.py", tmp_path)
+    shares = numbers_in(lines, r"user: (\d+)% good")
+    assert len(shares) == 3
+    assert shares[-1] > max(shares[0], 60)  # at random it would be 53 %, at best 90 %
+    assert lines[3] == "960 decisions, 800 answered, 160 open"
+    played = re.fullmatch(r"(\d+) for small, (\d+) for large, (\d+) for huge", lines[-1]).groups()
+    assert sum(map(int, played)) == 960
 
 
 @real

@@ -78,7 +78,7 @@ def test_only_the_compiler_files_import_numba():
 
 @pytest.mark.parametrize(
     "heavy",
-    ["scipy", "pyarrow", "matplotlib", "joblib", "sklearn", "safetensors", "pooch", "torch", "rich", "typer"],
+    ["scipy", "pyarrow", "matplotlib", "joblib", "sklearn", "safetensors", "pooch", "torch", "httpx", "rich", "typer"],
 )
 def test_heavy_packages_are_imported_only_where_used(heavy):
     at_top = {

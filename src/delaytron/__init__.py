@@ -35,11 +35,14 @@ from delaytron.simulation.results import Result
 from delaytron.simulation.simulate import simulate
 
 if TYPE_CHECKING:
+    from delaytron.client import AsyncClient, Client
     from delaytron.journal import Journal
     from delaytron.model.files import load
     from delaytron.model.model import Model
 
 LATER = {  # what is imported when it is first used: a simulation needs no database
+    "AsyncClient": "delaytron.client",
+    "Client": "delaytron.client",
     "Journal": "delaytron.journal",
     "Model": "delaytron.model.model",
     "load": "delaytron.model.files",
@@ -49,9 +52,11 @@ __all__ = [
     "DEFAULT_LEARNER",
     "LEARNERS",
     "AdaptiveDelaytron",
+    "AsyncClient",
     "BanditLogit",
     "Banditron",
     "Bold",
+    "Client",
     "Confidit",
     "ConflictingFeedback",
     "Decision",

@@ -51,7 +51,7 @@ class Embedded:
                 self._serve(path.stem, await asyncio.to_thread(_reopen, path))
             except DelaytronError as problem:
                 log.warning("%s", problem)
-                self._broken[path.stem] = str(problem)
+                self._broken[path.stem] = _without_folder(path, problem)
         self._unready = None
 
     async def stop(self) -> None:
@@ -179,6 +179,14 @@ class Embedded:
     async def weights(self, name: str) -> messages.WeightsReply:
         """Return the weights."""
         return await self._run(name, lambda served, _: weights_reply(served.keeper.core))
+
+
+def _without_folder(path: Path, problem: DelaytronError) -> str:
+    """Return what is wrong with a journal; where it is on this machine is nothing for clients."""
+    said = str(problem)
+    for folder in (path.resolve().parent, path.absolute().parent):
+        said = said.replace(f"{folder}/", "")
+    return said
 
 
 def _reopen(path: Path) -> Keeper:

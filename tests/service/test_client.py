@@ -1,0 +1,364 @@
+"""The client against a real service: every request, every refusal."""
+
+import asyncio
+import inspect
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from services import serving
+
+import delaytron as dt
+from delaytron import client as errors
+
+LABELS = ["small", "medium", "large"]
+ADMIN, CLIENT = "an-admin-key-of-the-tests", "a-client-key-of-the-tests"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("models")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(service):
+    with dt.Client(service.url) as made:
+        yield made
+
+
+@pytest.fixture
+def model(client, request):
+    return client.create_model(request.node.name[:64].split("[")[0], LABELS, seed=1)
+
+
+def test_a_decision_and_its_answers(model):
+    decision = model.decide({"prompt": "Translate this", "tokens": 512}, id="req/17 é")
+    assert decision == ("req/17 é", decision.label, pytest.approx(1 / 3), 1, None)
+    assert decision.label in LABELS
+    assert model.decision("req/17 é").status == "open"
+    assert model.feedback("req/17 é", correct=True) == "applied"
+    assert model.feedback("req/17 é", correct=True) == "duplicate"
+    with pytest.raises(dt.ConflictingFeedback, match="a second answer must agree"):
+        model.feedback("req/17 é", correct=False)
+    state = model.decision("req/17 é")
+    assert (state.status, state.value, state.label, state.round) == ("answered", 1.0, decision.label, 1)
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/../b", "%2E", "?x=1#y", " ", "+", "\\", "é\u2028"])
+def test_any_id_finds_its_decision(model, name):
+    model.decide({"n": 1}, id=name)
+    assert model.decision(name).id == name
+    assert model.explain(name).label in LABELS
+    assert model.cancel(name) == "cancelled"
+    assert model.cancel(name) == "duplicate"
+    assert model.feedback(name, reward=1) == "cancelled"
+    with pytest.raises(dt.InvalidInput, match="issued before"):
+        model.decide({"n": 1}, id=name)
+
+
+def test_the_same_bits_as_a_model_of_ones_own(model):
+    twin = dt.Model(classes=LABELS, seed=1)
+    for number in range(60):
+        x = {"kind": ["chat", "code"][number % 2], "hour": np.float32(number % 24), "n": number / 7}
+        allowed = None if number % 5 else ["small", "large"]
+        made, own = (one.decide(x, id=f"req-{number}", allowed=allowed) for one in (model, twin))
+        assert (made.label, made.prob, made.round) == (own.label, own.prob, own.round)
+        model.feedback(made.id, reward=(number % 4) / 3)
+        twin.feedback(own.id, reward=(number % 4) / 3)
+    shared = twin.explain({"kind": "code", "hour": np.float32(59 % 24), "n": 59 / 7})
+    assert model.explain("req-59").scores == shared.scores
+    assert model.stats().accuracy.mean == twin.stats().mean_reward
+
+
+def test_vectors_and_sparse_rows(client):
+    from scipy import sparse
+
+    model = client.create_model("vectors", [0, 1, 2], features=4, seed=1, learner="delaytron", gamma=0.25)
+    twin = dt.Model([0, 1, 2], features=4, seed=1, learner="delaytron", gamma=0.25)
+    assert model.describe().parameters == {"gamma": 0.25}
+    rows = [[1, 2, 3, 4], np.array([0.0, 0, 2.5, 0]), sparse.csr_array([[0, 0, 2.5, 0]]), sparse.csr_matrix((1, 4))]
+    for row in rows:
+        made, own = model.decide(row), twin.decide(row)
+        assert (made.label, made.prob) == (own.label, own.prob)
+        assert model.feedback(made.id, correct=np.bool_(made.label == 1)) == "applied"
+        twin.feedback(own.id, correct=bool(own.label == 1))
+    batch = sparse.csr_array(np.arange(12.0).reshape(3, 4))
+    ids = ["a", "b", "c"]
+    made, own = model.decide_many(batch, ids=ids), twin.decide_many(batch.toarray(), ids=ids)
+    assert [(d.id, d.label, d.prob) for d in made] == [(d.id, d.label, d.prob) for d in own]
+    assert model.weights().weights == twin._keeper.core.learner.weights.tolist()
+    explained = model.explain("c")
+    assert explained.scores.keys() == {0, 1, 2} == explained.constant.keys()
+    assert explained.scores[explained.label] == max(explained.scores.values())
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        ({"n": float("inf")}, "feature 'n' must be finite, got inf"),
+        ({"n": object()}, "feature 'n' must be a number"),
+        ({1: 2}, "names of features must be strings"),
+        ({"a": "\ud800"}, "valid Unicode"),
+        ([1.0, float("nan")], "x must be finite, got nan at position 1"),
+        (np.zeros((2, 2)), "1-D"),
+        ("text", "must be a dict"),
+        (None, "must be a dict"),
+    ],
+)
+def test_bad_features_are_not_sent(x, said):
+    with dt.Client("http://127.0.0.1:9", retries=0) as nowhere, pytest.raises(dt.InvalidInput, match=said):
+        nowhere.model("router").decide(x)
+
+
+def test_values_as_people_have_them(model):
+    x = {
+        "a": np.int64(3),
+        "b": np.bool_(True),
+        "c": float("nan"),
+        "d": ("x", "y"),
+        "e": {"f": np.str_("z")},
+        "g": {"w"},
+    }
+    model.decide(x, id="odd")
+    names = {"a", "b", "d=x", "d=y", "e.f=z", "g=w"}
+    assert model.explain("odd").features.keys() == names
+
+
+def test_a_batch_is_made_whole_or_not_at_all(model):
+    with pytest.raises(dt.InvalidInput, match="ids must be one for each of the 2 xs, got 1"):
+        model.decide_many([{"n": 1}, {"n": 2}], ids=["a"])
+    with pytest.raises(dt.InvalidInput, match="all be different"):
+        model.decide_many([{"n": 1}, {"n": 2}], ids=["a", "a"])
+    assert model.stats().decisions == 0
+    made = model.decide_many(({"n": n} for n in range(3)), ids=["a", "b", "c"], allowed=iter(["large"]))
+    assert [(d.id, d.label, d.prob, d.round) for d in made] == [(i, "large", 1, n) for n, i in enumerate("abc", 1)]
+    assert [state.id for state in model.recent()] == ["c", "b", "a"]
+
+
+def test_many_answers_each_have_their_own_result(model):
+    model.decide_many([{"n": 1}] * 4, ids=["a", "b", "c", "d"])
+    model.cancel("d")
+    said = model.feedback_many(
+        [
+            {"id": "a", "correct": True},
+            {"id": "a", "reward": 1.0},
+            {"id": "a", "reward": 0.5},
+            {"id": "b", "label": "small"},
+            {"id": "no", "correct": True},
+            {"id": "c"},
+            {"id": "d", "correct": True},
+            {"token": "forged", "correct": True},
+        ]
+    )
+    assert [*said[:2], said[3], said[6]] == ["applied", "duplicate", "applied", "cancelled"]
+    kinds = [dt.ConflictingFeedback, dt.UnknownDecision, dt.InvalidInput, errors.ForgedToken]
+    assert [type(said[place]) for place in (2, 4, 5, 7)] == kinds
+    assert str(said[4]) == "decision 'no' was never issued; check the id, and that this is its journal"
+    with pytest.raises(dt.InvalidInput, match="reward must be a number from 0 to 1, got nan"):
+        model.feedback_many([{"id": "c", "correct": True}, {"id": "b", "reward": float("nan")}])
+    assert model.stats().answered == 2
+
+
+def test_tokens_need_no_row(client):
+    model = client.create_model("tokens", LABELS, seed=1, stateless=True)
+    decision = model.decide({"n": 1})
+    kept, other = model.decide({"n": 2}, stateless=False), client.create_model("others", LABELS)
+    assert kept.token is None
+    assert model.feedback(token=decision.token, reward=0.5) == "applied"
+    assert model.feedback(token=decision.token, reward=0.5) == "duplicate"
+    with pytest.raises(dt.ConflictingFeedback):
+        model.feedback(token=decision.token, reward=0.25)
+    with pytest.raises(errors.ForeignToken, match="of another model"):
+        other.feedback(token=decision.token, reward=0.5)
+    with pytest.raises(errors.ForgedToken, match="not a token of this service"):
+        model.feedback(token=decision.token[:-8] + "AAAAAAAA", reward=0.5)
+    with pytest.raises(dt.InvalidInput, match="by id or by token"):
+        model.feedback(kept.id, True, token=decision.token)
+    assert (model.stats().issued, model.stats().redeemed, model.stats().open) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(("policy", "word"), [("wrong", "late_corrected"), ("drop", "late_recorded")])
+def test_late_answers(client, policy, word):
+    model = client.create_model(f"late-{policy}", LABELS, expire_after=1, on_expiry=policy, seed=1)
+    model.decide_many([{"n": 1}] * 2, ids=["first", "second"])
+    assert model.feedback("first", correct=True) == word
+    assert model.feedback("first", correct=True) == "duplicate"
+    with pytest.raises(dt.ConflictingFeedback):
+        model.feedback("first", correct=False)
+
+
+def test_classes_come_and_go(client):
+    model = client.create_model("classes", [1, 2], seed=1)
+    model.add_class(3)
+    model.retire_class(1)
+    assert model.describe().classes == [2, 3]
+    with pytest.raises(dt.InvalidInput, match="already"):
+        model.add_class(3)
+    with pytest.raises(dt.InvalidInput, match="there is no class"):
+        model.retire_class(7)
+    model.add_class("a/b")
+    model.retire_class("a/b")
+    assert model.describe().classes == [2, 3]
+
+
+def test_models_are_made_once(client):
+    options = {"expire_after": timedelta(hours=6), "on_expiry": "wrong", "bits": 10, "parameters": {"lr": 0.5}}
+    client.create_model("same", LABELS, **options)
+    again = client.create_model("same", LABELS, **options)
+    assert again.describe().expire_after == "21600s"
+    with pytest.raises(errors.Conflict, match="was made with classes"):
+        client.create_model("same", ["a", "b"])
+    assert "same" in [model.name for model in client.models()]
+    with pytest.raises(dt.InvalidInput, match="lerner"):
+        client.create_model("new", LABELS, lerner="delaytron")
+    assert repr(again) == f"RemoteModel('same' at {client._settings.url})"
+
+
+def test_what_is_not_there(client, model):
+    with pytest.raises(errors.UnknownModel, match="there is no model 'rooter'"):
+        client.model("rooter").decide({"n": 1})
+    for ask in (model.decision, model.explain, model.cancel, lambda name: model.feedback(name, True)):
+        with pytest.raises(dt.UnknownDecision, match="'req-1' was never issued"):
+            ask("req-1")
+    with pytest.raises(dt.InvalidInput, match="a model is named by"):
+        client.model("../secret")
+
+
+def test_too_large_bodies(model):
+    with pytest.raises(errors.TooLarge, match="1,000,000 bytes"):
+        model.decide({"text": "x" * 1_000_001})
+    with pytest.raises(errors.TooLarge, match="1,000 at most"):
+        model.decide_many([{"n": 1}] * 1001)
+
+
+def test_another_server_is_noticed(service):
+    said = "nothing at /elsewhere/v1/models"
+    with dt.Client(f"{service.url}/elsewhere") as lost, pytest.raises(errors.UnexpectedReply, match=said):
+        lost.models()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"url": "127.0.0.1:8100"}, "url must be as in http"),
+        ({"url": "ftp://a"}, "url must be as in http"),
+        ({"url": "http://a:99999"}, "url must be as in http"),
+        ({"url": 8100}, "url must be as in http"),
+        ({"timeout": 0}, "timeout"),
+        ({"retries": -1}, "retries"),
+        ({"key": "a\nb"}, "key must be"),
+    ],
+)
+def test_bad_settings(arguments, said):
+    for kind in (dt.Client, dt.AsyncClient):
+        with pytest.raises(dt.InvalidInput, match=said):
+            kind(**arguments)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    keys = {"DELAYTRON_ADMIN_KEY": ADMIN, "DELAYTRON_CLIENT_KEY": CLIENT}
+    with serving(tmp_path_factory.mktemp("guarded"), "--max-open", 3, environment=keys) as running:
+        yield running
+
+
+def test_keys_and_limits(guarded):
+    with dt.Client(guarded.url, ADMIN) as admin, dt.Client(guarded.url, CLIENT, retries=0) as client:
+        assert ADMIN not in repr(admin)
+        admin.create_model("router", LABELS)
+        router = client.model("router")
+        router.decide_many([{"n": 1}] * 3)
+        with pytest.raises(errors.TooMany, match="3 decisions wait"):
+            router.decide({"n": 1})
+        for forbidden in (lambda: client.create_model("b", LABELS), lambda: router.add_class("x")):
+            with pytest.raises(errors.Forbidden, match="needs an admin key"):
+                forbidden()
+    for key, said in ((None, "no API key"), ("wrong-key-wrong-key", "no API key that is known")):
+        with dt.Client(guarded.url, key) as stranger, pytest.raises(errors.Unauthorized, match=said):
+            stranger.models()
+
+
+def test_what_was_purged_is_gone(tmp_path):
+    with serving(tmp_path) as first, dt.Client(first.url) as client:
+        model = client.create_model("old", LABELS, bits=8)
+        model.decide({"n": 1}, id="a")
+        model.feedback("a", correct=True)
+        first.stop()
+    (tmp_path / "broken.db").write_text("this is no journal")
+    compact = [sys.executable, "-m", "delaytron", "compact", tmp_path / "old.db", "--older-than", "0.000001s"]
+    subprocess.run(compact, check=True, capture_output=True)
+    with serving(tmp_path) as second, dt.Client(second.url, retries=0) as client:
+        model = client.model("old")
+        assert model.decision("a").purged
+        for late in (lambda: model.feedback("a", correct=True), lambda: model.explain("a")):
+            with pytest.raises(errors.Gone, match="purged"):
+                late()
+        with pytest.raises(errors.Unavailable, match=r"'broken' cannot be served: broken\.db is not"):
+            client.model("broken").decide({"n": 1})
+
+
+def test_threads_share_a_client(model):
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda n: model.decide({"n": n}), range(80)))
+    assert sorted(decision.round for decision in made) == list(range(1, 81))
+
+
+def test_the_async_client_does_the_same(service):
+    async def play():
+        async with dt.AsyncClient(service.url) as client:
+            model = await client.create_model("async", LABELS, seed=1)
+            made = [await model.decide({"n": 1}, id="a"), *await model.decide_many([{"n": 2}] * 3, ids=["b", "c", "d"])]
+            assert [decision.id for decision in made] == ["a", "b", "c", "d"]
+            assert await model.feedback("a", correct=True) == "applied"
+            assert await model.feedback_many([{"id": "a", "correct": True}]) == ["duplicate"]
+            assert await model.cancel("b") == "cancelled"
+            assert (await model.decision("b")).status == "cancelled"
+            assert [state.id for state in await model.recent()] == ["d", "c", "b", "a"]
+            assert (await model.explain("c")).label in LABELS
+            await model.add_class("huge")
+            await model.retire_class("small")
+            assert (await model.describe()).classes == ["medium", "large", "huge"]
+            assert (await model.stats()).answered == 1
+            assert len(await model.digest()) == 64
+            assert (await model.weights()).classes == [*LABELS, "huge"]
+            assert "async" in [known.name for known in await client.models()]
+            with pytest.raises(dt.UnknownDecision):
+                await model.decision("z")
+            assert repr(model) == f"AsyncRemoteModel('async' at {service.url})"
+            assert repr(client) == f"AsyncClient('{service.url}')"
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(("first", "second"), [("Client", "AsyncClient"), ("RemoteModel", "AsyncRemoteModel")])
+def test_both_clients_have_the_same_methods(first, second):
+    def methods(kind):
+        own = {name: f for name, f in vars(kind).items() if inspect.isfunction(f) and not name.startswith("_")}
+        return {name: [*inspect.signature(function).parameters.values()] for name, function in own.items()}
+
+    assert methods(getattr(errors, first)) == methods(getattr(errors, second))
+
+
+def test_both_clients_take_the_same():
+    assert inspect.signature(dt.Client) == inspect.signature(dt.AsyncClient)
+
+
+def test_httpx_is_imported_when_a_client_is_made():
+    code = """
+import sys, delaytron as dt
+dt.Client, dt.AsyncClient
+assert "httpx" not in sys.modules
+sys.modules["httpx"] = None
+for kind in (dt.Client, dt.AsyncClient):
+    try:
+        kind()
+    except dt.InvalidInput as problem:
+        print(problem)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["a client needs httpx; install it with: pip install 'delaytron[client]'"] * 2
