@@ -13,6 +13,7 @@ from delaytron.service.endpoint import Call, Endpoint, Gate, Reply, send_reply
 from delaytron.service.handlers import Handlers
 from delaytron.service.keys import ApiKeys
 from delaytron.service.limits import Limits, RateLimit
+from delaytron.service.live.pages import live_routes
 from delaytron.service.metrics import Metrics
 from delaytron.service.openapi import document
 from delaytron.service.problems import MEDIA_TYPE, problem
@@ -20,15 +21,18 @@ from delaytron.service.routes import ROUTES
 
 
 def make_app(backend: Backend, keys: ApiKeys, limits: Limits = Limits()) -> Starlette:  # noqa: B008 - never changed
-    """Return the application for a backend; it starts and stops it."""
+    """Return the application for a backend; it starts and stops it. A server that stops lets `state.watchers` go."""
     metrics = Metrics()
     rate = None if limits.rate is None else RateLimit(limits.rate)
     gate = Gate(keys, limits, rate, metrics)
-    return Starlette(
-        routes=list(_routes(gate, Handlers(backend, metrics))),
+    live, watchers = live_routes(gate, backend)
+    app = Starlette(
+        routes=[*_routes(gate, Handlers(backend, metrics)), *live],
         exception_handlers={404: _not_found, 405: _wrong_method},
         lifespan=lambda _: _lifespan(backend),
     )
+    app.state.watchers = watchers
+    return app
 
 
 def _routes(gate: Gate, handlers: Handlers) -> list[BaseRoute]:

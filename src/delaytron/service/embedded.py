@@ -28,6 +28,7 @@ from delaytron.service.tokens import TokenKeys
 from delaytron.service.worker import ModelWorker
 
 ENDING = ".db"
+LOOKED_AT = (4, 100)  # facts for each recent decision
 T = TypeVar("T")
 log = getLogger("delaytron.service")
 
@@ -229,9 +230,13 @@ def _state(served: ServedModel, id: str) -> messages.DecisionState:
 
 
 def _recent(served: ServedModel, count: int) -> list[messages.DecisionState]:
-    """Return the decisions among the last facts, some of which are answers."""
+    """Return the decisions among the last facts; after many answers in a row one looks further back, up to a limit."""
     last = served.store.last_seq
-    recent = [fact for fact in served.store.facts(max(0, last - 4 * count)) if fact.kind in facts.KEPT_DECISIONS]
+    for reach in LOOKED_AT:
+        after = max(0, last - reach * count)
+        recent = [fact for fact in served.store.facts(after) if fact.kind in facts.KEPT_DECISIONS]
+        if after == 0 or len(recent) >= count:
+            break
     return [_state(served, fact.id) for fact in reversed(recent[-count:]) if fact.id is not None]
 
 

@@ -69,23 +69,27 @@ class Endpoint:
         try:
             reply = await self._answer(scope, receive)
         except Exception as problem:
-            if not isinstance(problem, FORESEEN):
-                log.exception("%s failed", self._route)
-            reply = refusal(problem)
+            reply = refusal(problem, self._route)
         await send_reply(send, reply)
         self._gate.metrics.count(self._route, reply.status, perf_counter() - began)
 
     async def _answer(self, scope: dict[str, Any], receive: Receive) -> Reply:
         headers = dict(scope["headers"])
-        if not len(self._gate.keys):
-            check_origin(headers)
-        if self._scope is not None:
-            key = headers.get(b"authorization", b"").decode("latin-1") or None
-            self._gate.keys.require(key, self._scope)
-            if self._gate.rate is not None:
-                self._gate.rate.take(key or (scope.get("client") or ("",))[0])
+        admit(self._gate, scope, headers, self._scope)
         body = await read_body(receive, headers, self._gate.limits)
         return await self._handler(Call(scope["path_params"], headers, body))
+
+
+def admit(gate: Gate, scope: dict[str, Any], headers: dict[bytes, bytes], needed: Scope | None) -> None:
+    """Raise if a request comes from another site, has no key for what it asks, or is one too many."""
+    if not len(gate.keys):
+        check_origin(headers)
+    if needed is None:
+        return
+    key = headers.get(b"authorization", b"").decode("latin-1") or None
+    gate.keys.require(key, needed)
+    if gate.rate is not None:
+        gate.rate.take(key or (scope.get("client") or ("",))[0])
 
 
 def check_origin(headers: dict[bytes, bytes]) -> None:
@@ -150,8 +154,10 @@ def _too_large(limits: Limits) -> ServiceError:
     return TooLarge(f"a body has {limits.body_bytes:,} bytes at most; send less at once")
 
 
-def refusal(problem: Exception) -> Reply:
-    """Return an error as a reply."""
+def refusal(problem: Exception, route: str) -> Reply:
+    """Return an error as a reply; one that nobody foresaw is logged."""
+    if not isinstance(problem, FORESEEN):
+        log.error("%s failed", route, exc_info=problem)
     told = problem_of(problem)
     return Reply(told, told.status, MEDIA_TYPE, headers_of(problem))
 

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from asyncio import TimerHandle
 from typing import Any
 
 import uvicorn
@@ -13,17 +14,19 @@ from delaytron.service.keys import ApiKeys, check_binding
 from delaytron.service.limits import Limits
 
 HEADER_SECONDS = 10.0  # that a client may take until its request has begun
+READ_SECONDS = 10.0  # that a client may read nothing of what is sent
 STOP_SECONDS = 30  # that requests may take when the service stops
 MOST_CONNECTIONS = 2_000
 SWITCH_SECONDS = 0.0005  # after which a thread lets another one run: they wait for each other all the time
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """Closes connections on which no request begins: the server itself waits for ever."""
+    """Closes connections on which no request begins, or no reply is read: the server itself waits for ever."""
 
     def connection_made(self, transport: Any) -> None:
         """Give the client some seconds to begin."""
         super().connection_made(transport)
+        self._unread: TimerHandle | None = None
         self._timer = self.loop.call_later(HEADER_SECONDS, self._close_if_idle)
 
     def on_headers_complete(self) -> None:
@@ -40,7 +43,27 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """There is nothing to close any more."""
         self._timer.cancel()
+        if self._unread is not None:
+            self._unread.cancel()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Give the client some seconds to read: more has been sent than the system takes."""
+        super().pause_writing()
+        self._abort_if_unread(self.transport.get_write_buffer_size() + 1)
+
+    def resume_writing(self) -> None:
+        """Go on: the client reads."""
+        if self._unread is not None:
+            self._unread.cancel()
+        super().resume_writing()
+
+    def _abort_if_unread(self, before: int) -> None:
+        size = self.transport.get_write_buffer_size()
+        if size < before:
+            self._unread = self.loop.call_later(READ_SECONDS, self._abort_if_unread, size)
+        else:
+            self.transport.abort()
 
     def _close_if_idle(self) -> None:
         if not self.transport.is_closing():
@@ -71,7 +94,7 @@ def run_server(backend: Backend, keys: ApiKeys, limits: Limits, host: str, port:
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens, as soon as it does."""
+    """Says where it listens, as soon as it does, and lets watchers go when it stops."""
 
     async def startup(self, sockets: Any = None) -> None:
         """Begin to listen."""
@@ -82,3 +105,8 @@ class _Server(uvicorn.Server):
                 shown = f"[{host}]" if ":" in host else host
                 sys.stderr.write(f"delaytron: serving on http://{shown}:{port}\n")
         sys.stderr.flush()
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Let those go who watch, and then finish what has begun."""
+        self.config.app.state.watchers.stop()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
