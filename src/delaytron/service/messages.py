@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from delaytron.learners import DEFAULT_LEARNER
+from delaytron.service.counts import Accuracy, ClassCounts, ClassName, Staleness, WaitCount
 
+RECENT = 20  # decisions that are shown
 MODEL_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # cannot be a path
 
 ModelName = Annotated[str, Meta(pattern=MODEL_NAME)]
-ClassName = str | int
 DecisionId = Annotated[str, Meta(min_length=1, max_length=200)]
 Features = dict[str, Any] | list[Any]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -179,39 +180,6 @@ class NewClass(Struct, forbid_unknown_fields=True):
     name: ClassName
 
 
-class ClassCounts(Struct):
-    """What became of the decisions for one class."""
-
-    name: ClassName
-    retired: bool
-    played: int
-    answered: int
-    mean_reward: float | None
-
-
-class WaitCount(Struct):
-    """How many answers took at most so many seconds, and more than half of them."""
-
-    seconds: float
-    answers: int
-
-
-class Accuracy(Struct):
-    """The mean reward of what has been answered, and what it would be if all open decisions were wrong, or right."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-
-
-class Staleness(Struct):
-    """By how much front ends may lag behind the learner: it is more delay, of which the bound counts so many rounds."""
-
-    seconds: float
-    decisions: int
-    bound: str
-
-
 class StatsReply(Struct):
     """Counts since the beginning; rates are of the last minute."""
 
@@ -250,9 +218,6 @@ class Health(Struct):
     """Whether the service is there."""
 
     status: Literal["ok", "starting", "stopping", "unavailable"]
-
-
-RECENT = 20
 
 
 class RecentDecisions(Struct):

@@ -13,16 +13,13 @@ from delaytron.model.explaining import Explanation
 from delaytron.model.making import Recipe
 from delaytron.model.waiting import NS, Wait
 from delaytron.records import Row
+from delaytron.service.counts import Accuracy, ClassCounts, Staleness, WaitCount
 from delaytron.service.messages import (
     STATUSES,
-    Accuracy,
-    ClassCounts,
     DecisionState,
     ExplanationReply,
     ModelReply,
-    Staleness,
     StatsReply,
-    WaitCount,
     WeightsReply,
 )
 from delaytron.service.rates import Rates
