@@ -50,7 +50,7 @@ def test_too_many_open_decisions_are_refused_until_some_are_answered(small):
 
 def test_a_slow_body_is_cut_off(small):
     began = monotonic()
-    head = b"POST /v1/models/m/feedback HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+    head = b"POST /v1/models/m/feedback HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
     answer = raw(small, head, wait=30.0)
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"too_slow" in answer
