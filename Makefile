@@ -25,12 +25,13 @@ features: .venv/features
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check torch==2.13.0
 	touch $@
 
-# Dask, Ray and a browser, for the tests of clusters and of the report.
+# Dask, Ray, a browser and PostgreSQL, for the tests of clusters, of pages and of the service on many machines.
 extras: .venv/extras
 
-.venv/extras: .venv/ready requirements/extras.txt
+.venv/extras: .venv/ready requirements/extras.txt Makefile
 	$(PIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/extras.txt
 	command -v chromium || (apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium fonts-dejavu-core)
+	ls /usr/lib/postgresql/*/bin/postgres || (apt-get -qq update && apt-get -qq install -y --no-install-recommends postgresql)
 	touch $@
 
 # The oldest and the newest Numba that pyproject.toml allows, for the test that they compute the same bits.

@@ -17,10 +17,11 @@ READY = 60  # seconds, with a compiler at work
 
 
 class Service:
-    """Starts `delaytron serve`; `client` talks to it."""
+    """Starts `delaytron serve`, on a folder unless there is none; `client` talks to it."""
 
     def __init__(self, folder, *options, environment=None):
-        command = [sys.executable, "-m", "delaytron", "serve", str(folder), "--port", "0", *map(str, options)]
+        given = [*([] if folder is None else [folder]), "--port", "0", *options]
+        command = [sys.executable, "-m", "delaytron", "serve", *map(str, given)]
         self.process = subprocess.Popen(
             command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}
         )

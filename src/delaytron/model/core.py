@@ -83,16 +83,26 @@ class Core:
 
         Its row is counted in as any other. What the learner notes of the moment is that of `chosen`, if it has it.
         """
+        play = self._play_as(chosen)
+        self._wait_for(id, play, now)
+        return play
+
+    def _play_as(self, chosen: Play) -> Play:
         played = self.learner._play_row(chosen.x, np.array([chosen.label]))
         extra = chosen.extra if chosen.extra.size else played.extra
         play = played._replace(greedy=chosen.greedy, prob=chosen.prob, extra=extra)
         self.learner.ledger.plays[play.round] = play
-        self._wait_for(id, play, now)
         return play
 
     def issue(self, row: Row, labels: Ints) -> Play:
         """Play a round and forget it: a token will tell of it."""
-        play = self.learner._play_row(row, labels)
+        return self._hand_out(self.learner._play_row(row, labels))
+
+    def adopt_issued(self, chosen: Play) -> Play:
+        """Play a round in which somebody else chose, and forget it: a token will tell of it."""
+        return self._hand_out(self._play_as(chosen))
+
+    def _hand_out(self, play: Play) -> Play:
         self.learner._release(play.round)
         self.tally.played[play.label] += 1
         self.tally.issued += 1

@@ -10,6 +10,7 @@ from delaytron.records import Ints, Play, Row
 
 CREATED, DECIDED, ANSWERED, EXPIRED, CANCELLED, CLASS_ADDED, CLASS_RETIRED = range(7)
 ADOPTED, ISSUED, REDEEMED, RECORDED = range(7, 11)  # decided elsewhere; a token; its answer; an answer after expiry
+ISSUED_ELSEWHERE = 11  # a token of another machine
 KINDS = (
     "created",
     "decided",
@@ -22,6 +23,7 @@ KINDS = (
     "token issued",
     "token redeemed",
     "recorded late",
+    "token issued elsewhere",
 )
 KEPT_DECISIONS = (DECIDED, ADOPTED)
 DECISIONS = (*KEPT_DECISIONS, ISSUED)

@@ -42,9 +42,17 @@ def _again(play: Callable[[Core, Fact, facts.Decided, Ints], Play]) -> Action:
 
 
 def _adopt(core: Core, fact: Fact, told: facts.Decided, _: Ints) -> Play:
-    if not max(told.label, told.greedy) < core.learner.n_classes:
+    return core.adopt(_id_of(fact), _chosen(core, told), fact.now)
+
+
+def _adopt_issued(core: Core, _: Fact, told: facts.Decided, __: Ints) -> Play:
+    return core.adopt_issued(_chosen(core, told))
+
+
+def _chosen(core: Core, told: facts.Decided) -> Play:
+    if not 0 <= min(told.label, told.greedy) <= max(told.label, told.greedy) < core.learner.n_classes:
         raise ValueError(f"it has label {told.label}")
-    return core.adopt(_id_of(fact), told.play, fact.now)
+    return told.play
 
 
 def _redeem(core: Core, fact: Fact) -> None:
@@ -69,6 +77,7 @@ ACTIONS: dict[int, Action] = {
     facts.ISSUED: _again(lambda core, _, told, labels: core.issue(told.row, labels)),
     facts.REDEEMED: _redeem,
     facts.RECORDED: _nothing,
+    facts.ISSUED_ELSEWHERE: _again(_adopt_issued),
 }
 
 

@@ -15,13 +15,14 @@ from delaytron.model.answering import cancel
 from delaytron.model.explaining import explain_row
 from delaytron.model.finding import find_decision
 from delaytron.model.keeper import Keeper
-from delaytron.model.making import Recipe, check_same, read_recipe
+from delaytron.model.making import Recipe
 from delaytron.model.opening import open_keeper, reopen_keeper
 from delaytron.model.snapshots import digest
 from delaytron.service import messages
 from delaytron.service.backend import Repeatable
 from delaytron.service.limits import Limits, check_batch, check_model
-from delaytron.service.problems import Conflict, Gone, TooMany, Unavailable, UnknownModel
+from delaytron.service.problems import Gone, TooMany, Unavailable, UnknownModel
+from delaytron.service.reading import check_same_model, class_named, recipe_of
 from delaytron.service.replies import decision_state, explanation_reply, model_reply, stats_reply, weights_reply
 from delaytron.service.served import ServedModel
 from delaytron.service.tokens import TokenKeys
@@ -85,12 +86,13 @@ class Embedded:
     async def create(self, wanted: messages.NewModel) -> tuple[messages.ModelReply, bool]:
         """Make a model; the same one again is found."""
         check_model(self._limits, wanted)
-        recipe = await asyncio.to_thread(_recipe, wanted)
+        recipe = await asyncio.to_thread(recipe_of, wanted)
         async with self._making:
             if self._unready is not None:
                 raise Unavailable(self._unready)
             if wanted.name in self._served or wanted.name in self._broken:
-                _check_same(self._find(wanted.name)[0], wanted, recipe)
+                there = self._find(wanted.name)[0]
+                check_same_model(there.keeper.recipe, there.stateless, wanted, recipe)
                 return await self.model(wanted.name), False
             if len(self._served) >= self._limits.models:
                 raise TooMany(f"there are {self._limits.models:,} models already, which is the limit")
@@ -162,7 +164,7 @@ class Embedded:
         """Let a class not be chosen any more."""
 
         def operation(served: ServedModel, now: Moment) -> messages.ModelReply:
-            served.keeper.retire_class(_class_named(served, label), now)
+            served.keeper.retire_class(class_named(served.keeper.core.classes.names, label), now)
             return _described(served)
 
         return await self._run(name, operation)
@@ -196,28 +198,10 @@ def _reopen(path: Path) -> Keeper:
     return keeper
 
 
-def _recipe(wanted: messages.NewModel) -> Recipe:
-    shape = {"features": wanted.features, "bits": wanted.bits, "ngrams": wanted.ngrams}
-    waiting = {"expire_after": wanted.expire_after, "on_expiry": wanted.on_expiry}
-    try:
-        return read_recipe(wanted.classes, wanted.learner, shape, waiting, wanted.seed, wanted.parameters)
-    except TypeError as problem:  # a parameter that the learner does not have
-        raise InvalidInput(f"parameters do not fit {wanted.learner}: {problem}") from None
-
-
 def _make(path: Path, recipe: Recipe, stateless: bool) -> Keeper:
     keeper = open_keeper(recipe, path, "full", {"stateless": stateless})
     keeper.warm_up()
     return keeper
-
-
-def _check_same(served: ServedModel, wanted: messages.NewModel, recipe: Recipe) -> None:
-    try:
-        check_same(served.keeper.recipe, recipe, f"model {wanted.name!r}")
-    except InvalidInput as problem:
-        raise Conflict(str(problem).split(";")[0] + "; take another name") from None
-    if served.stateless != wanted.stateless:
-        raise Conflict(f"model {wanted.name!r} was made with stateless={served.stateless}; take another name")
 
 
 def _described(served: ServedModel) -> messages.ModelReply:
@@ -238,9 +222,3 @@ def _recent(served: ServedModel, count: int) -> list[messages.DecisionState]:
         if after == 0 or len(recent) >= count:
             break
     return [_state(served, fact.id) for fact in reversed(recent[-count:]) if fact.id is not None]
-
-
-def _class_named(served: ServedModel, label: str) -> Any:
-    """Return the class that a path names: a text, or the number that it tells."""
-    names = served.keeper.core.classes.names
-    return int(label) if label not in names and label.removeprefix("-").isdecimal() else label

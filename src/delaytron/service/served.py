@@ -4,9 +4,6 @@ import json
 from hashlib import sha256
 from typing import Any
 
-import msgspec
-import numpy as np
-
 from delaytron.errors import ConflictingFeedback, InvalidInput
 from delaytron.journal import FactStore
 from delaytron.journal.clock import Moment
@@ -14,21 +11,17 @@ from delaytron.journal.ids import check_id
 from delaytron.journal.requests import Request
 from delaytron.model.answering import answer
 from delaytron.model.deciding import Checked, check, decide_checked
-from delaytron.model.fixed import VectorEncoder
 from delaytron.model.issuing import issue, redeem
 from delaytron.model.keeper import Keeper
-from delaytron.model.values import shown
 from delaytron.model.waiting import Wait
 from delaytron.service.backend import Repeatable
 from delaytron.service.limits import Limits, check_features
 from delaytron.service.messages import DecisionReply, DecisionRequest, FeedbackRequest, Result
-from delaytron.service.problems import Conflict, Gone, TooMany
+from delaytron.service.problems import Gone, TooMany
 from delaytron.service.rates import Rates
+from delaytron.service.reading import MOST_IN_TOKEN, as_features, encode_replies, repeated
 from delaytron.service.tokens import Ticket, TokenKeys
 
-_encode_replies = msgspec.msgpack.Encoder().encode
-_decode_replies = msgspec.msgpack.Decoder(list[DecisionReply]).decode
-MOST_IN_TOKEN = 8_000  # features
 RESULTS: dict[str, Result] = {
     "applied": "applied",
     "duplicate": "duplicate",
@@ -62,12 +55,12 @@ class ServedModel:
     def decide(self, now: Moment, wanted: list[DecisionRequest], repeatable: Repeatable | None) -> list[DecisionReply]:
         """Make all decisions of a request, or none; a request that came before gets the same again."""
         if repeatable is not None and (before := self.store.requests.find(repeatable.key)) is not None:
-            return _repeated(before, repeatable)
+            return repeated(before, repeatable)
         checked = [self._check(one) for one in wanted]
         self._check_together(checked)
         replies = [self._decide(now, one, plan) for one, plan in zip(wanted, checked, strict=True)]
         if repeatable is not None:
-            request = Request(repeatable.fingerprint, _encode_replies(replies))
+            request = Request(repeatable.fingerprint, encode_replies(replies))
             self.store.requests.keep(repeatable.key, request, now)
         return replies
 
@@ -75,7 +68,7 @@ class ServedModel:
         check_features(self._limits, wanted.features)
         if self._is_stateless(wanted) and wanted.id is not None:
             raise InvalidInput("a stateless decision has the id of its token; leave out id, or stateless")
-        checked = check(self.keeper, as_features(self.keeper, wanted.features), wanted.id, wanted.allowed)
+        checked = check(self.keeper, as_features(self.keeper.encoder, wanted.features), wanted.id, wanted.allowed)
         if self._is_stateless(wanted) and checked.row.values.size > MOST_IN_TOKEN:
             raise InvalidInput(f"a token holds {MOST_IN_TOKEN:,} features at most; leave some out, or stateless")
         return checked
@@ -133,37 +126,3 @@ class ServedModel:
         ticket = self._tokens.read(token, self.uid, now.wall)
         decided = Moment(ticket.wall, ticket.clock)
         return RESULTS[redeem(self.keeper, now, ticket.id, ticket.decided, decided, value)]
-
-
-def _repeated(before: Request, repeatable: Repeatable) -> list[DecisionReply]:
-    if before.fingerprint != repeatable.fingerprint:
-        raise Conflict("this Idempotency-Key came with another body before; use a new key for a new request")
-    return _decode_replies(before.reply)
-
-
-def as_features(keeper: Keeper, features: Any) -> Any:
-    """Return features as the model takes them; pairs of an index and a number become a vector."""
-    encoder = keeper.encoder
-    if isinstance(encoder, VectorEncoder) and isinstance(features, list) and _are_pairs(features):
-        return _spread(features, encoder.n_features)
-    return features
-
-
-def _are_pairs(features: list[Any]) -> bool:
-    return bool(features) and all(isinstance(item, list) for item in features)
-
-
-def _spread(pairs: list[Any], n_features: int) -> Any:
-    vector = np.zeros(n_features)
-    seen = set()
-    for pair in pairs:
-        index, number = pair if len(pair) == 2 else (None, None)
-        if type(index) is not int or not 0 <= index < n_features or index in seen or type(number) not in (int, float):
-            allowed = f"pairs of an index from 0 to {n_features - 1}, each once, and a number"
-            raise InvalidInput(f"sparse features are {allowed}; got {shown(pair)}")
-        seen.add(index)
-        try:
-            vector[index] = number
-        except OverflowError:
-            raise InvalidInput(f"the number at index {index} is too large for a float; scale it") from None
-    return vector

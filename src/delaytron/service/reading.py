@@ -1,0 +1,86 @@
+"""What requests ask for, as models take it; the same for all who keep models."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from delaytron.errors import InvalidInput
+from delaytron.journal.requests import Request
+from delaytron.model.encoding import FeatureEncoder
+from delaytron.model.fixed import VectorEncoder
+from delaytron.model.making import Recipe, check_same, read_recipe
+from delaytron.model.values import shown
+from delaytron.service.backend import Repeatable
+from delaytron.service.messages import DecisionReply, NewModel
+from delaytron.service.problems import Conflict
+
+MOST_IN_TOKEN = 8_000  # features
+
+encode_replies = msgspec.msgpack.Encoder().encode
+_decode_replies = msgspec.msgpack.Decoder(list[DecisionReply]).decode
+
+
+def recipe_of(wanted: NewModel) -> Recipe:
+    """Return what makes the model that is wanted, or raise."""
+    shape = {"features": wanted.features, "bits": wanted.bits, "ngrams": wanted.ngrams}
+    waiting = {"expire_after": wanted.expire_after, "on_expiry": wanted.on_expiry}
+    try:
+        return read_recipe(wanted.classes, wanted.learner, shape, waiting, wanted.seed, wanted.parameters)
+    except TypeError as problem:  # a parameter that the learner does not have
+        raise InvalidInput(f"parameters do not fit {wanted.learner}: {problem}") from None
+
+
+def check_same_model(there: Recipe, stateless: bool, wanted: NewModel, recipe: Recipe) -> None:
+    """Raise if there is another model of the name that is wanted."""
+    try:
+        check_same(there, recipe, f"model {wanted.name!r}")
+    except InvalidInput as problem:
+        raise Conflict(str(problem).split(";")[0] + "; take another name") from None
+    if stateless != wanted.stateless:
+        raise Conflict(f"model {wanted.name!r} was made with stateless={stateless}; take another name")
+
+
+def class_named(names: list[Any], label: str) -> Any:
+    """Return the class that a path names: a text, or the number that it tells.
+
+    Examples
+    --------
+    >>> class_named(["small", 2], "2"), class_named(["small", "2"], "2")
+    (2, '2')
+    """
+    return int(label) if label not in names and label.removeprefix("-").isdecimal() else label
+
+
+def repeated(before: Request, repeatable: Repeatable) -> list[DecisionReply]:
+    """Return what a request got that came before; raise if it was another one."""
+    if before.fingerprint != repeatable.fingerprint:
+        raise Conflict("this Idempotency-Key came with another body before; use a new key for a new request")
+    return _decode_replies(before.reply)
+
+
+def as_features(encoder: FeatureEncoder, features: Any) -> Any:
+    """Return features as the model takes them; pairs of an index and a number become a vector."""
+    if isinstance(encoder, VectorEncoder) and isinstance(features, list) and _are_pairs(features):
+        return _spread(features, encoder.n_features)
+    return features
+
+
+def _are_pairs(features: list[Any]) -> bool:
+    return bool(features) and all(isinstance(item, list) for item in features)
+
+
+def _spread(pairs: list[Any], n_features: int) -> Any:
+    vector = np.zeros(n_features)
+    seen = set()
+    for pair in pairs:
+        index, number = pair if len(pair) == 2 else (None, None)
+        if type(index) is not int or not 0 <= index < n_features or index in seen or type(number) not in (int, float):
+            allowed = f"pairs of an index from 0 to {n_features - 1}, each once, and a number"
+            raise InvalidInput(f"sparse features are {allowed}; got {shown(pair)}")
+        seen.add(index)
+        try:
+            vector[index] = number
+        except OverflowError:
+            raise InvalidInput(f"the number at index {index} is too large for a float; scale it") from None
+    return vector

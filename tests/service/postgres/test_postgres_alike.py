@@ -1,0 +1,118 @@
+"""The same requests to journals in a folder and to PostgreSQL: the same is said, and the same is known afterwards."""
+
+import asyncio
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from postgres_play import check_state, serving, until_learned
+
+from delaytron.service import messages
+from delaytron.service.backend import Repeatable
+from delaytron.service.embedded import Embedded
+from delaytron.service.problems import problem_of
+from delaytron.service.tokens import TokenKey, TokenKeys
+
+pytestmark = pytest.mark.xdist_group("bandit_logit")
+
+KEYS = TokenKeys([TokenKey("k", bytes(32))])
+IDS = st.sampled_from([f"r{number}" for number in range(6)])
+CLASSES = st.sampled_from(["a", "b", "c", "d"])
+VALUES = st.one_of(
+    st.booleans().map(lambda right: {"correct": right}),
+    st.sampled_from([0.0, 0.5, 1.0, 2.0]).map(lambda reward: {"reward": reward}),
+    CLASSES.map(lambda label: {"label": label}),
+    st.just({}),
+)
+REQUESTS = st.one_of(
+    st.tuples(st.just("decide"), IDS, CLASSES, st.sampled_from([None, None, "k1", "k2"])),
+    st.tuples(st.just("feedback"), IDS, VALUES),
+    st.tuples(st.just("feedback"), IDS, VALUES),
+    st.tuples(st.just("cancel"), IDS),
+    st.tuples(st.just("add"), CLASSES),
+    st.tuples(st.just("retire"), CLASSES),
+    st.tuples(st.just("token"), CLASSES),
+    st.tuples(st.just("bring"), st.integers(0, 3), VALUES),
+)
+NUMBERS = count()
+
+
+async def ask_one(backend, name, tokens, request):
+    """Return what is said to a request, as far as it must be the same: which class is chosen is left no choice."""
+    what, *rest = request
+    if what in ("decide", "token"):
+        issued, label, key = (None, rest[0], None) if what == "token" else rest
+        wanted = messages.DecisionRequest([1.0, 2.0], issued, [label], what == "token")
+        repeatable = None if key is None else Repeatable(key, repr((issued, label)).encode())
+        (reply,) = await backend.decide(name, [wanted], repeatable)
+        tokens += [reply.token] if what == "token" else []
+        return reply.label, reply.probability, what == "token" or reply.id
+    if what in ("feedback", "bring"):
+        if what == "bring" and rest[0] >= len(tokens):
+            return None
+        named = {"id": rest[0]} if what == "feedback" else {"token": tokens[rest[0]]}
+        (outcome,) = await backend.feedback(name, [messages.FeedbackRequest(**named, **rest[1])])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+    if what == "cancel":
+        return await backend.cancel(name, rest[0])
+    if what == "add":
+        return (await backend.add_class(name, messages.NewClass(rest[0]))).classes
+    return (await backend.retire_class(name, rest[0])).classes
+
+
+async def said(backend, name, tokens, request):
+    try:
+        return await ask_one(backend, name, tokens, request)
+    except Exception as problem:
+        told = problem_of(problem)
+        return told.status, told.kind
+
+
+async def known(backend, name):
+    states = []
+    for number in range(6):
+        try:
+            state = await backend.decision(name, f"r{number}")
+        except KeyError:
+            continue
+        states.append(
+            (state.id, state.status, state.label, state.value, state.probability, state.greedy, state.allowed)
+        )
+    stats = await backend.stats(name)
+    counts = (stats.decisions, stats.open, stats.answered, stats.cancelled, stats.issued, stats.redeemed)
+    return states, counts, stats.classes, stats.accuracy
+
+
+@settings(max_examples=20)
+@given(requests=st.lists(REQUESTS, min_size=5, max_size=40))
+def test_both_say_and_know_the_same(dsn, requests):
+    """`dsn` is one database for all examples."""
+    asyncio.run(compare(dsn, f"model-{next(NUMBERS)}", requests))
+    check_state(dsn, f"model-{next(NUMBERS) - 1}")
+
+
+async def compare(dsn, name, requests):
+    wanted = messages.NewModel(name, ["a", "b", "c"], features=2)
+    with TemporaryDirectory() as folder:
+        journals = Embedded(Path(folder), KEYS)
+        await journals.start()
+        try:
+            async with serving(dsn, tokens=KEYS) as postgres, serving(dsn, tokens=KEYS, learns=False) as other:
+                await asyncio.gather(journals.create(wanted), postgres.create(wanted))
+                await other._look()
+                tokens = [], []
+                for number, request in enumerate(requests):
+                    front = (postgres, other)[number % 2]
+                    if request[0] in ("decide", "add", "retire", "token"):
+                        await front._look()  # what the other front end was told of classes
+                    expected = await said(journals, name, tokens[0], request)
+                    assert await said(front, name, tokens[1], request) == expected, request
+                await until_learned(dsn, postgres, other)
+                assert await known(other, name) == await known(journals, name)
+        finally:
+            await journals.stop()

@@ -1,0 +1,294 @@
+"""Decisions and answers on PostgreSQL: what is said to each, and that it is done once."""
+
+import asyncio
+
+import pytest
+from postgres_play import ask, check_state, decide, feedback, make, run, serving, until_learned
+
+from delaytron.errors import ConflictingFeedback, InvalidInput, UnknownDecision
+from delaytron.service import messages
+from delaytron.service.backend import Repeatable
+from delaytron.service.limits import Limits
+from delaytron.service.postgres.retention import purge_model
+from delaytron.service.problems import Conflict, Gone, TooLarge, TooMany, UnknownModel
+
+pytestmark = pytest.mark.xdist_group("bandit_logit")
+
+
+def test_first_again_and_otherwise(dsn):
+    async def scenario(backend):
+        made, is_new = await make(backend)
+        assert (made.classes, made.learner, made.decisions, is_new) == (["a", "b", "c"], "bandit_logit", 0, True)
+        reply = await decide(backend, "x")
+        assert (reply.id, reply.round) == ("x", 1)
+        assert 0 < reply.probability <= 1
+        assert await feedback(backend, "x", True) == "applied"
+        assert await feedback(backend, "x", True) == "duplicate"
+        assert await feedback(backend, "x", reward=1.0) == "duplicate"
+        with pytest.raises(ConflictingFeedback, match="answered 'correct', now 'wrong' came"):
+            await feedback(backend, "x", False)
+        with pytest.raises(UnknownDecision, match="'y' was never issued"):
+            await feedback(backend, "y", False)
+        with pytest.raises(InvalidInput, match="reward must be from 0"):
+            await feedback(backend, "x", reward=2.0)
+        with pytest.raises(InvalidInput, match="takes one of correct="):
+            await feedback(backend, "x")
+        with pytest.raises(InvalidInput, match="by id or by token"):
+            await feedback(backend, None, True)
+        await until_learned(dsn, backend)
+        assert (await backend.stats("router")).answered == 1
+        return (await backend.digest("router")).digest
+
+    known = run(scenario, dsn)
+    found = check_state(dsn)
+    assert found.state == known
+    assert (found.facts, found.after, found.waiting) == (3, 0, 0)
+
+
+def test_a_label_is_right_if_it_was_played(dsn):
+    async def scenario(backend):
+        await make(backend)
+        assert (await decide(backend, "x", allowed=["b"])).label == "b"
+        assert await feedback(backend, "x", label="b") == "applied"
+        assert await feedback(backend, "x", True) == "duplicate"
+        with pytest.raises(ConflictingFeedback):
+            await feedback(backend, "x", label="c")
+
+    run(scenario, dsn)
+
+
+def test_answers_of_one_batch_have_their_own_results(dsn):
+    async def scenario(backend):
+        await make(backend)
+        await decide(backend, "x")
+        given = [("x", True), ("x", True), ("x", False), ("y", True), ("x", True)]
+        requests = [messages.FeedbackRequest(name, correct=right) for name, right in given]
+        outcomes = await backend.feedback("router", requests)
+        assert [outcome if isinstance(outcome, str) else type(outcome) for outcome in outcomes] == [
+            "applied",
+            "duplicate",
+            ConflictingFeedback,
+            UnknownDecision,
+            "duplicate",
+        ]
+
+    run(scenario, dsn)
+
+
+def test_of_many_at_the_same_time_one_is_first(dsn):
+    async def scenario(backend):
+        async with serving(dsn, learns=False) as other:
+            await make(backend)
+            for number in range(20):
+                await decide(backend, f"x{number}")
+                both = [feedback(front, f"x{number}", i % 2 == 0) for i in range(10) for front in (backend, other)]
+                outcomes = await asyncio.gather(*both, return_exceptions=True)
+                said = [outcome if isinstance(outcome, str) else type(outcome) for outcome in outcomes]
+                assert said.count("applied") == 1
+                assert said.count("duplicate") == 9
+                assert said.count(ConflictingFeedback) == 10
+        await until_learned(dsn, backend)
+        assert (await backend.stats("router")).answered == 20
+
+    run(scenario, dsn)
+    assert check_state(dsn).facts == 41
+
+
+def test_cancel(dsn):
+    async def scenario(backend):
+        await make(backend)
+        await decide(backend, "x")
+        assert await backend.cancel("router", "x") == "cancelled"
+        assert await backend.cancel("router", "x") == "duplicate"
+        assert await feedback(backend, "x", True) == "cancelled"
+        await decide(backend, "y")
+        await feedback(backend, "y", True)
+        with pytest.raises(ConflictingFeedback, match="'y' was answered already"):
+            await backend.cancel("router", "y")
+        with pytest.raises(UnknownDecision):
+            await backend.cancel("router", "z")
+        await until_learned(dsn, backend)
+        assert (await backend.stats("router")).cancelled == 1
+        assert (await backend.decision("router", "x")).status == "cancelled"
+
+    run(scenario, dsn)
+    check_state(dsn)
+
+
+def test_an_id_is_issued_once_and_a_batch_is_all_or_nothing(dsn):
+    async def scenario(backend):
+        await make(backend)
+        await decide(backend, "x")
+        with pytest.raises(InvalidInput, match="id 'x' was issued before"):
+            await decide(backend, "x")
+        batch = [messages.DecisionRequest([1.0, 2.0], name) for name in ("y", "x", "z")]
+        with pytest.raises(InvalidInput, match="id 'x' was issued before"):
+            await backend.decide("router", batch, None)
+        with pytest.raises(UnknownDecision):
+            await backend.decision("router", "y")
+        with pytest.raises(InvalidInput, match="all be different"):
+            await backend.decide("router", [batch[0], batch[0]], None)
+        with pytest.raises(InvalidInput, match="with 2 numbers"):
+            await backend.decide("router", [batch[0], messages.DecisionRequest([1.0])], None)
+        assert [reply.id for reply in await backend.decide("router", [batch[0], batch[2]], None)] == ["y", "z"]
+
+    run(scenario, dsn)
+    assert ask(dsn, "SELECT count(*) FROM delaytron.ids") == [(3,)]
+
+
+def test_ids_that_are_there_do_not_harm_those_written_together_with_them(dsn):
+    async def scenario(backend):
+        await make(backend)
+        await decide(backend, "x0")
+        calls = [decide(backend, f"x{number % 12}") for number in range(48)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert sum(isinstance(outcome, messages.DecisionReply) for outcome in outcomes) == 11
+        assert sum(isinstance(outcome, InvalidInput) for outcome in outcomes) == 37
+
+    run(scenario, dsn)
+
+
+def test_the_same_request_again_gets_the_same(dsn):
+    async def scenario(backend):
+        async with serving(dsn, learns=False) as other:
+            await make(backend)
+            key = Repeatable("key-1", b"one")
+            first = await decide(backend, repeatable=key)
+            assert await decide(other, repeatable=key) == first
+            calls = [decide(front, "x", repeatable=Repeatable("key-2", b"two")) for front in (backend, other) * 8]
+            assert len({reply.label for reply in await asyncio.gather(*calls)}) == 1
+            with pytest.raises(Conflict, match="another body"):
+                await decide(other, repeatable=Repeatable("key-1", b"other"))
+            with pytest.raises(InvalidInput, match="issued before"):
+                await decide(other, "x", repeatable=Repeatable("key-3", b"three"))
+            await backend.retire_class("router", first.label)
+            again = await decide(backend, repeatable=key, allowed=[first.label])
+            assert again == first
+        await until_learned(dsn)
+
+    run(scenario, dsn)
+    assert ask(dsn, "SELECT count(*) FROM delaytron.ids") == [(2,)]
+
+
+def test_allowed(dsn):
+    async def scenario(backend):
+        await make(backend)
+        for _ in range(20):
+            assert (await decide(backend, allowed=["c", "a"])).label in ("a", "c")
+        await decide(backend, "x", allowed=["c"])
+        assert (await backend.decision("router", "x")).allowed == ["c"]
+        with pytest.raises(InvalidInput, match="no class 'd'"):
+            await decide(backend, allowed=["d"])
+        await until_learned(dsn)
+        assert (await backend.decision("router", "x")).allowed == ["c"]
+
+    run(scenario, dsn)
+    check_state(dsn)
+
+
+def test_models_are_found_by_all(dsn):
+    async def scenario(backend):
+        async with serving(dsn, learns=False) as other:
+            await make(backend, seed=3)
+            again, is_new = await make(other)
+            assert (again.name, is_new) == ("router", False)
+            with pytest.raises(Conflict, match="was made with classes="):
+                await make(other, classes=("a", "b"))
+            with pytest.raises(Conflict, match="stateless=False"):
+                await make(other, stateless=True)
+            with pytest.raises(UnknownModel, match="no model 'rooter'"):
+                await decide(other, name="rooter")
+            with pytest.raises(InvalidInput, match="parameters do not fit"):
+                await make(other, name="b", parameters={"gama": 1})
+            await make(other, name="a")
+            assert [model.name for model in await backend.models()] == ["a", "router"]
+            assert (await backend.model("a")).features == 2
+            assert (await decide(backend, name="a")).round == 1
+
+    run(scenario, dsn)
+
+
+def test_limits(dsn):
+    async def scenario(backend):
+        await make(backend)
+        await make(backend, name="b")
+        with pytest.raises(TooMany, match="2 models already"):
+            await make(backend, name="c")
+        with pytest.raises(TooLarge):
+            await backend.decide("router", [messages.DecisionRequest([1.0, 2.0])] * 4, None)
+        with pytest.raises(TooLarge):
+            await backend.feedback("router", [messages.FeedbackRequest("x", correct=True)] * 4)
+        await backend.decide("router", [messages.DecisionRequest([1.0, 2.0])] * 3, None)
+        with pytest.raises(TooMany, match="4 decisions wait"):
+            await backend.decide("router", [messages.DecisionRequest([1.0, 2.0])] * 2, None)
+        with pytest.raises(InvalidInput, match="3 at most"):
+            await backend.add_class("router", messages.NewClass("d"))
+
+    run(scenario, dsn, limits=Limits(models=2, batch=3, open_decisions=4, classes=3))
+
+
+def test_what_is_known_of_decisions(dsn):
+    async def scenario(backend):
+        async with serving(dsn, learns=False) as other:
+            await make(backend, features="hashed", bits=10)
+            for number in range(6):
+                x = {"tokens": float(number), "tenant": "abc"[number % 3]}
+                await backend.decide("router", [messages.DecisionRequest(x, f"x{number}")], None)
+            await feedback(other, "x3", reward=0.25)
+            for _ in range(2):
+                recent = await other.recent("router", 4)
+                assert [state.id for state in recent] == ["x5", "x4", "x3", "x2"]
+                assert [state.status for state in recent] == ["open", "open", "answered", "open"]
+                assert recent[2] == await backend.decision("router", "x3")
+                assert recent[2].value == 0.25
+                await until_learned(dsn, backend, other)
+            assert [state.round for state in recent] == [6, 5, 4, 3]
+            explained = await other.explain("router", "x1")
+            assert set(explained.features) == {"tokens", "tenant=b"}
+            named = set((await other.weights("router")).features) - {"(constant)"}
+            assert {"tenant=a"} <= named <= {"tenant=a", "tenant=b", "tenant=c", "tokens"}
+            with pytest.raises(UnknownDecision):
+                await backend.decision("router", "y")
+            with pytest.raises(UnknownDecision):
+                await backend.explain("router", "y")
+
+    run(scenario, dsn)
+
+
+def test_purged(dsn):
+    async def scenario(backend):
+        await make(backend)
+        for name in ("x", "y", "z"):
+            await decide(backend, name)
+        await feedback(backend, "x", True)
+        await backend.cancel("router", "y")
+        await until_learned(dsn)
+
+    run(scenario, dsn)  # a snapshot is kept at the end
+    before = check_state(dsn)
+    with pytest.raises(InvalidInput, match="older-than"):
+        purge_model(dsn, "router", "never")
+    with pytest.raises(InvalidInput, match="no model 'shop'"):
+        purge_model(dsn, "shop", "1s")
+    assert purge_model(dsn, "router", "1h") == 0
+    assert purge_model(dsn, "router", "0.000001s") == 4
+
+    async def afterwards(backend):
+        for name in ("x", "y"):
+            with pytest.raises(Gone, match="purged"):
+                await feedback(backend, name, True)
+            with pytest.raises(Gone):
+                await backend.cancel("router", name)
+            with pytest.raises(Gone):
+                await backend.explain("router", name)
+            with pytest.raises(InvalidInput, match="issued before"):
+                await decide(backend, name)
+        state = await backend.decision("router", "x")
+        assert (state.purged, state.status, state.value, state.round) == (True, "answered", 1.0, None)
+        assert await feedback(backend, "z", True) == "applied"
+        await decide(backend, "v")
+        await until_learned(dsn)
+
+    run(afterwards, dsn)
+    after = check_state(dsn)
+    assert (after.after, after.facts) == (before.facts, 2)

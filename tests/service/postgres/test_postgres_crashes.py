@@ -1,0 +1,190 @@
+"""Three front ends while learners are killed, and while PostgreSQL is restarted: nothing twice, nothing lost."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from time import monotonic, sleep
+
+import pytest
+from postgres_play import PATIENCE, ask, check_state, run, until_learned
+from postgres_workload import MODEL, acknowledged_in, check_account
+
+from delaytron.service.postgres.tables import LEARNING, LOCKS
+
+HERE = Path(__file__).parent
+HOLDERS = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND granted"
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs fork and SIGKILL"),
+    pytest.mark.xdist_group("bandit_logit"),
+]
+
+
+class Processes:
+    """A process that forks front ends and learners; each can be killed."""
+
+    def __init__(self, dsn, folder):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+        command = [sys.executable, HERE / "postgres_workload.py", dsn, folder]
+        log = (folder / "log").open("wb")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment, text=True
+        )
+        log.close()
+        self.folder = folder
+        self.living = set()
+        self.fronts = set()
+        self.learners = set()
+        assert self.process.stdout.readline() == "ready\n"
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def start(self, line):
+        number = self.ask(line)
+        self.living.add(number)
+        (self.learners if line == "learn" else self.fronts).add(number)
+        return number
+
+    def kill(self, number):
+        self.living.remove(number)
+        self.learners.discard(number)
+        self.fronts.discard(number)
+        os.kill(number, signal.SIGKILL)
+        assert self.ask(f"wait {number}") == -signal.SIGKILL, "it had ended by itself"
+
+    def told(self, number):
+        path = self.folder / f"acks {number}"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def learner(self):
+        """Wait until a process learns; return it, and how long that took."""
+        started = monotonic()
+        while monotonic() < started + PATIENCE:
+            for number in self.learners:
+                told = self.told(number)
+                if told and told[-1].startswith("learning"):
+                    return number, monotonic() - started
+            sleep(0.01)
+        raise AssertionError("nobody learns")
+
+    def wait_for_decisions(self, count):
+        """Wait until all front ends have decided so much more."""
+        wanted = {number: self.decided(number) + count for number in self.fronts}
+        until = monotonic() + PATIENCE
+        while any(self.decided(number) < least for number, least in wanted.items()):
+            assert monotonic() < until, "a front end does not decide any more"
+            sleep(0.02)
+
+    def decided(self, number):
+        return sum(line.startswith("decided") for line in self.told(number))
+
+    def close(self):
+        for number in self.living:
+            os.kill(number, signal.SIGKILL)
+        self.process.communicate()
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Return a function that starts three front ends and two learners."""
+    started = []
+
+    def begin(dsn):
+        run(lambda backend: backend.create(MODEL), dsn)
+        processes = Processes(dsn, tmp_path)
+        started.append(processes)
+        for number in range(3):
+            processes.start(f"front {number}")
+        for _ in range(2):
+            processes.start("learn")
+        processes.wait_for_decisions(5)
+        return processes
+
+    yield begin
+    for processes in started:
+        processes.close()
+
+
+def finish(processes, dsn):
+    """Kill all; let what waits be learned; check all that was told."""
+    for number in list(processes.living):
+        processes.kill(number)
+    run(lambda _: until_learned(dsn), dsn)
+    found = check_state(dsn)
+    assert found.waiting == 0
+    told = acknowledged_in(processes.folder)
+    check_account(dsn, told)
+    return [what for what, *_ in told]
+
+
+@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.torture)])
+def test_learners_are_killed(dsn, begin, kills):
+    random = Random(kills)
+    processes = begin(dsn)
+    longest = 0.0
+    for number in range(kills):
+        learner, _ = processes.learner()
+        sleep(random.uniform(0, 0.4))
+        processes.kill(learner)
+        processes.start("learn")
+        _, seconds = processes.learner()
+        longest = max(longest, seconds)
+        assert len(ask(dsn, HOLDERS, (LOCKS, LEARNING))) == 1
+        if number % 5 == 4:
+            processes.kill(min(processes.fronts))
+            processes.start(f"front {number}x")
+        if number % (kills // 10) == 0:
+            check_state(dsn)
+    processes.wait_for_decisions(1)
+    said = finish(processes, dsn)
+    assert longest < 10
+    assert said.count("decided") > 5 * kills
+    assert said.count("applied") > 2 * kills
+    assert {"duplicate", "conflict", "given up"} <= set(said)
+
+
+@pytest.mark.parametrize("restarts", [4, pytest.param(40, marks=pytest.mark.torture)])
+def test_postgresql_is_restarted(own_server, begin, restarts):
+    random = Random(restarts)
+    dsn = own_server.new_database()
+    processes = begin(dsn)
+    for number in range(restarts):
+        sleep(random.uniform(0, 0.5))
+        own_server.stop(("immediate", "fast")[number % 2])
+        sleep(random.uniform(0, 0.3))
+        own_server.start()
+        started = monotonic()
+        processes.learner()
+        processes.wait_for_decisions(5)
+        assert monotonic() - started < 30
+        assert len(ask(dsn, HOLDERS, (LOCKS, LEARNING))) == 1
+        check_state(dsn)
+    said = finish(processes, dsn)
+    assert said.count("decided") > 15 * restarts
+    assert said.count("lost") >= restarts
+
+
+def test_a_learner_that_is_stopped_and_goes_on_contradicts_nobody(dsn, begin):
+    """SIGSTOP, and its connection cut meanwhile, as a server does that hears nothing of it for long."""
+    processes = begin(dsn)
+    learner, _ = processes.learner()
+    os.kill(learner, signal.SIGSTOP)
+    try:
+        ask(dsn, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE classid = %s AND objid = %s", (LOCKS, LEARNING))
+        processes.learners.remove(learner)
+        assert processes.learner()[1] < 10
+        processes.wait_for_decisions(5)
+    finally:
+        os.kill(learner, signal.SIGCONT)
+    until = monotonic() + PATIENCE
+    while not processes.told(learner)[-1].startswith("lost"):
+        assert monotonic() < until, "it has not noticed"
+        sleep(0.01)
+    processes.wait_for_decisions(5)
+    finish(processes, dsn)

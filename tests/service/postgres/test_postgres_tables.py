@@ -1,0 +1,108 @@
+"""The tables on PostgreSQL: made once, refused if newer; and what a service says that cannot reach them."""
+
+import asyncio
+
+import psycopg
+import pytest
+from postgres_play import PATIENCE, ask, decide, make, run, serving, until
+
+from delaytron.errors import InvalidInput
+from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, OPEN
+from delaytron.service.postgres.backend import PostgresBackend
+from delaytron.service.postgres.tables import FORMAT
+from delaytron.service.problems import Unavailable
+
+
+def test_many_may_begin_at_once(dsn):
+    async def begin():
+        backends = [PostgresBackend(dsn, learns=False) for _ in range(5)]
+        await asyncio.gather(*(backend.start() for backend in backends))
+        assert [backend.unready() for backend in backends] == [None] * 5
+        await asyncio.gather(*(backend.stop() for backend in backends))
+        assert all("stopping" in backend.unready() for backend in backends)
+
+    asyncio.run(begin())
+    assert ask(dsn, "SELECT value FROM delaytron.meta WHERE name = 'format'") == [(str(FORMAT),)]
+
+
+def test_a_newer_format_is_refused_and_left_alone(dsn):
+    run(make, dsn)
+    ask(dsn, "UPDATE delaytron.meta SET value = %s", (str(FORMAT + 1),))
+
+    async def begin():
+        backend = PostgresBackend(dsn)
+        with pytest.raises(InvalidInput, match=f"of format {FORMAT + 1}, this version reads up to {FORMAT}; update"):
+            await backend.start()
+        assert "update delaytron" in backend.unready()
+        with pytest.raises(Unavailable, match="update delaytron"):
+            await decide(backend)
+        await backend.stop()
+
+    asyncio.run(begin())
+    assert ask(dsn, "SELECT count(*) FROM delaytron.models") == [(1,)]
+
+
+def test_a_schema_of_others_is_left_alone(dsn):
+    ask(dsn, "CREATE SCHEMA delaytron")
+    ask(dsn, "CREATE TABLE delaytron.meta (name text, value text)")
+    with pytest.raises(InvalidInput, match="not ours"):
+        run(make, dsn)
+
+
+def test_other_encodings_are_refused(server):
+    with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+    with pytest.raises(InvalidInput, match="encoding UTF8, it has LATIN1"):
+        run(make, server.dsn("latin"))
+
+
+def test_a_dsn_that_is_none_is_refused_without_its_password():
+    with pytest.raises(InvalidInput, match="must be a connection string") as caught:
+        PostgresBackend("password=secret and more")
+    assert "secret" not in str(caught.value)
+
+
+def test_without_a_server_nothing_is_acknowledged_and_it_goes_on_by_itself(own_server):
+    dsn = own_server.new_database()
+    own_server.stop()
+
+    async def begin():
+        async with serving(dsn) as backend:
+            assert "cannot be reached" in backend.unready()
+            with pytest.raises(Unavailable):
+                await decide(backend)
+            with pytest.raises(Unavailable):
+                await make(backend)
+            with pytest.raises(Unavailable):
+                await backend.models()
+            await asyncio.to_thread(own_server.start)
+
+            async def is_ready():
+                return backend.unready() is None
+
+            await until(is_ready, "reaching it")
+            await make(backend)
+            assert (await decide(backend)).round == 1
+            own_server.stop()
+
+            async def is_unready():
+                return backend.unready() is not None
+
+            with pytest.raises(Unavailable, match="nothing was acknowledged"):
+                await decide(backend)
+            await until(is_unready, "noticing it")
+
+    asyncio.run(asyncio.wait_for(begin(), 4 * PATIENCE))
+
+
+def test_a_commit_is_on_disk_even_where_the_server_is_told_otherwise(server, dsn):
+    ask(dsn, f"ALTER DATABASE {dsn.split('dbname=')[1].split()[0]} SET synchronous_commit = off")
+
+    async def scenario(backend):
+        return await backend._connections.rows("SHOW synchronous_commit")
+
+    assert run(scenario, dsn) == [("on",)]
+
+
+def test_numbers_in_the_tables_stay():
+    assert (OPEN, ANSWERED, EXPIRED, CANCELLED) == (0, 1, 2, 3)
