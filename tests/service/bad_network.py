@@ -25,6 +25,7 @@ class BadNetwork:
         self.target = target
         self.next_fault = next_fault
         self.late = late  # seconds that a late reply takes
+        self._serving = set()
         self.seen = Counter()  # what happened, by its name; "taken": requests that the service got whole
 
     def __enter__(self):
@@ -45,13 +46,18 @@ class BadNetwork:
         self._loop.close()
 
     async def _finish(self):
+        """End all connections, also those that came a moment ago."""
         self._server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        while asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in self._serving:  # one that has not begun yet could not close its connection
+                task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
     async def _serve(self, reader, writer):
+        task = asyncio.current_task()
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         upstream = None
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while True:

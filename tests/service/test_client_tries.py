@@ -40,6 +40,10 @@ def test_waits_double_up_to_a_limit(monkeypatch, outcome):
     assert waits(GET, outcome, outcome) == [0, 0]
 
 
+def test_there_may_be_very_many_tries():
+    assert all(0 <= wait <= 10 for wait in waits(GET, *[REFUSED] * 3000, retries=3000))
+
+
 def test_waits_are_spread_over_their_whole_range():
     first = [waits(GET, BUSY)[0] for _ in range(2000)]
     counts, _ = np.histogram(first, bins=10, range=(0, 0.25))

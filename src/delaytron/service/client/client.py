@@ -34,7 +34,7 @@ class Client:
     key : str, optional
         The API key, if the service has keys; making models and classes needs one for admins.
     timeout : float
-        Seconds that one try may take. Making a model may take two minutes, since its learner may have to be compiled.
+        Seconds to wait for the service in one try; for a new model at least 120, since its learner may be compiled.
     retries : int
         How often a request is sent again, at most.
 

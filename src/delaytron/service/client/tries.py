@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 FIRST_WAIT = 0.25  # seconds at most before the second try, twice as many before the next, and so on
 LONGEST_WAIT = 10.0
+MOST_DOUBLINGS = 30  # it is the longest wait by then
 LONGEST_ASKED = 60.0  # a service that wants a client to wait longer is not waited for
 NOT_TAKEN = (408, 429)  # refused before anything was done
 PASSING = (*NOT_TAKEN, 502, 503, 504)  # it may be otherwise the next time
@@ -74,7 +75,8 @@ class Tries(Generic[T]):
         if asked > LONGEST_ASKED:
             return None
         self._unsure = self._unsure or _may_be_taken(outcome)
-        return asked + random() * min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (self._count - 1))  # noqa: S311 - no secret
+        doublings = min(self._count - 1, MOST_DOUBLINGS)
+        return asked + random() * min(LONGEST_WAIT, FIRST_WAIT * 2.0**doublings)  # noqa: S311 - no secret
 
     def _is_passing(self, outcome: HttpReply | NoReply) -> bool:
         passing = isinstance(outcome, NoReply) or outcome.status in PASSING
