@@ -8,6 +8,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from models import CLASSES, clock_fixture, refused, small_model  # noqa: F401
+from scipy.sparse import csr_array
 
 import delaytron as dt
 
@@ -234,3 +235,9 @@ def test_a_file_without_the_ids_of_its_decisions_is_refused(tmp_path):
     model.save(tmp_path / "m")
     with pytest.raises(dt.InvalidInput, match="open decisions without an id"):
         dt.load(tmp_path / "m")
+
+
+def test_rows_of_many_decisions_may_be_sparse():
+    rows = np.eye(4)[[0, 2, 3]]
+    decided = [dt.Model(["a", "b"], features=4, seed=1).decide_many(given) for given in (rows, csr_array(rows))]
+    assert [one[1:] for one in decided[0]] == [one[1:] for one in decided[1]]

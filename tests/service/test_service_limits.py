@@ -80,6 +80,13 @@ def test_who_calls_too_often_waits(tmp_path):
         assert service.client.get("/healthz").status_code == 200
 
 
+def test_keys_cannot_be_guessed_quickly(tmp_path):
+    with serving(tmp_path, "--rate", 5, environment=KEYS) as service:
+        keys = [{"Authorization": f"Bearer guess-number-{i:010}"} for i in range(40)]
+        statuses = {service.client.get("/v1/models", headers=key).status_code for key in keys}
+        assert statuses == {401, 429}
+
+
 def test_keys_have_scopes(tmp_path):
     with serving(tmp_path, environment=KEYS) as service:
         new = {"name": "m", "classes": ["a", "b"], "features": 1}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from delaytron.errors import InvalidInput
 from delaytron.journal.clock import Moment
 from delaytron.journal.ids import check_id, issued_before, new_id, new_ids
-from delaytron.matrices import check_matrix
+from delaytron.matrices import check_matrix, is_sparse
 from delaytron.model.classes import Name
 from delaytron.model.fixed import VectorEncoder
 from delaytron.model.keeper import Keeper
@@ -39,7 +39,7 @@ def decide(keeper: Keeper, now: Moment, x: Any, id: Any, allowed: Any) -> Decisi
 def decide_many(keeper: Keeper, xs: Any, ids: Any, allowed: Any) -> list[Decision[str, Name]]:
     """Choose a class for each of many."""
     encoder = keeper.encoder
-    if isinstance(encoder, VectorEncoder) and keeper.core.wait is None and len(xs) > 0:
+    if isinstance(encoder, VectorEncoder) and keeper.core.wait is None and (is_sparse(xs) or len(xs) > 0):
         vectors: Any = check_matrix(xs, encoder.n_features)
         return keeper.run(lambda now: _decide_together(keeper, now, vectors, ids, allowed))
     listed = _listed("xs", xs)

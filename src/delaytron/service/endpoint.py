@@ -87,9 +87,11 @@ def admit(gate: Gate, scope: dict[str, Any], headers: dict[bytes, bytes], needed
     if needed is None:
         return
     key = headers.get(b"authorization", b"").decode("latin-1") or None
-    gate.keys.require(key, needed)
+    is_known = gate.keys.scope_of(key) is not None
     if gate.rate is not None:
-        gate.rate.take(key or (scope.get("client") or ("",))[0])
+        address = (scope.get("client") or ("",))[0]
+        gate.rate.take(key if key is not None and is_known else address)
+    gate.keys.require(key, needed)
 
 
 def check_origin(headers: dict[bytes, bytes]) -> None:

@@ -7,7 +7,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
-from delaytron.errors import DelaytronError
+from delaytron.errors import DelaytronError, JournalError
 from delaytron.journal.clock import Moment
 from delaytron.model.keeper import Keeper
 from delaytron.service.problems import TooMany, Unavailable
@@ -101,8 +101,9 @@ def _guarded(operation: Operation) -> Operation:
 
 def _failure(problem: Exception) -> DelaytronError:
     """Return what all of a batch are told: nothing of it is on disk."""
-    if isinstance(problem, DelaytronError):
-        return Unavailable(str(problem))
+    if isinstance(problem, JournalError):
+        log.warning("%s", problem)  # it names a file, which is nobody else's business
+        return Unavailable("the journal could not be written or read; nothing was acknowledged, try again")
     log.error("an operation failed", exc_info=problem)
     return Unavailable("something went wrong; nothing was acknowledged, try again")
 
