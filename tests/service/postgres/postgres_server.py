@@ -80,6 +80,13 @@ class PostgresServer:
         self._process.wait(SECONDS)
         self._process = None
 
+    def freeze(self, how):
+        """Send a signal to all processes of the server."""
+        first = self._process.pid
+        listed = Path(f"/proc/{first}/task/{first}/children").read_text()
+        for number in (first, *map(int, listed.split())):
+            os.kill(number, how)
+
     def close(self):
         self.stop("immediate")
         shutil.rmtree(self.folder)

@@ -1,13 +1,15 @@
 """The tables on PostgreSQL: made once, refused if newer; and what a service says that cannot reach them."""
 
 import asyncio
+import signal
 
 import psycopg
 import pytest
-from postgres_play import PATIENCE, ask, decide, make, run, serving, until
+from postgres_play import PATIENCE, ask, check_state, decide, make, run, serving, until, until_learned
 
 from delaytron.errors import InvalidInput
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, OPEN
+from delaytron.service.postgres import connections
 from delaytron.service.postgres.backend import PostgresBackend
 from delaytron.service.postgres.tables import FORMAT
 from delaytron.service.problems import Unavailable
@@ -93,6 +95,52 @@ def test_without_a_server_nothing_is_acknowledged_and_it_goes_on_by_itself(own_s
             await until(is_unready, "noticing it")
 
     asyncio.run(asyncio.wait_for(begin(), 4 * PATIENCE))
+
+
+def test_a_server_that_hangs_is_given_up(own_server, monkeypatch):
+    monkeypatch.setattr(connections, "LONGEST", 1.0)
+    monkeypatch.setitem(connections.DEFAULTS, "connect_timeout", "2")  # the least that there is
+    dsn = own_server.new_database()
+
+    async def scenario(backend):
+        await make(backend)
+        own_server.freeze(signal.SIGSTOP)
+        try:
+            with pytest.raises(Unavailable):
+                await asyncio.wait_for(decide(backend, "x"), PATIENCE)
+
+            async def is_unready():
+                return backend.unready() is not None
+
+            await until(is_unready)
+        finally:
+            own_server.freeze(signal.SIGCONT)
+
+        async def is_ready():
+            return backend.unready() is None
+
+        await until(is_ready)
+        assert (await decide(backend, "y")).id == "y"
+        await until_learned(dsn)
+
+    run(scenario, dsn)
+    check_state(dsn)
+
+
+def test_an_interrupted_round_has_the_state_made_anew(dsn, monkeypatch):
+    async def scenario(backend):
+        await make(backend)
+        front = await backend._models.find("router")
+        with monkeypatch.context() as patched:
+            patched.setattr(type(front.core.encoder), "new_names", lambda self: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                await decide(backend)
+        with pytest.raises(Unavailable, match="made anew"):
+            await decide(backend)
+        await backend._look()
+        assert (await decide(backend)).round == 1
+
+    run(scenario, dsn, learns=False)
 
 
 def test_a_commit_is_on_disk_even_where_the_server_is_told_otherwise(server, dsn):

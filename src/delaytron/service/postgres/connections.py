@@ -26,6 +26,7 @@ DEFAULTS = {  # a server that is gone without a word is noticed within some seco
 }
 SAFE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 PATIENT = {"statement_timeout": "10s"}
+LONGEST = 15.0  # seconds after which a server that does not even refuse is given up
 
 log = getLogger("delaytron.service")
 
@@ -75,6 +76,7 @@ class Connections:
                 connection = self._free.pop() if self._free else await connect(self.parameters, PATIENT)
             except (psycopg.Error, OSError) as problem:
                 raise self._unavailable(problem) from problem
+            watch = asyncio.get_running_loop().call_later(LONGEST, connection.pgconn.finish)
             try:
                 result = await work(connection)
             except psycopg.errors.UniqueViolation:
@@ -82,6 +84,7 @@ class Connections:
             except psycopg.Error as problem:
                 raise self._unavailable(problem) from problem
             finally:
+                watch.cancel()
                 await self._give_back(connection)
             self._logged = ""
             return result
@@ -96,7 +99,7 @@ class Connections:
 
     async def _give_back(self, connection: Connection) -> None:
         """Keep a connection on which nothing is under way; where one is lost, the others are, too."""
-        if connection.broken:
+        if connection.closed:
             await self.close()
         elif connection.info.transaction_status == TransactionStatus.IDLE:
             self._free.append(connection)

@@ -12,7 +12,7 @@ from delaytron.records import Ints, Play, Row
 from delaytron.service.limits import Limits, check_features
 from delaytron.service.messages import DecisionReply, DecisionRequest, ModelReply
 from delaytron.service.postgres.publishing import Published
-from delaytron.service.problems import TooMany
+from delaytron.service.problems import TooMany, Unavailable
 from delaytron.service.reading import MOST_IN_TOKEN, as_features
 from delaytron.service.replies import model_reply
 from delaytron.service.tokens import Ticket, TokenKeys
@@ -106,6 +106,8 @@ class FrontModel:
 
     def decide(self, wanted: list[DecisionRequest], now: int) -> Made:
         """Make all of these decisions, or none; `now` is in ns."""
+        if self.version.seq < 0:
+            raise Unavailable(f"the state of model {self.row.name!r} is being made anew; try again")
         checked = [self._check(one) for one in wanted]
         self._check_together([one.id for one in checked])
         try:
