@@ -143,7 +143,8 @@ def test_an_interrupted_round_has_the_state_made_anew(dsn, monkeypatch):
     run(scenario, dsn, learns=False)
 
 
-def test_a_commit_is_on_disk_even_where_the_server_is_told_otherwise(server, dsn):
+def test_a_commit_is_on_disk_even_where_the_server_is_told_otherwise(server):
+    dsn = server.new_database()
     ask(dsn, f"ALTER DATABASE {dsn.split('dbname=')[1].split()[0]} SET synchronous_commit = off")
 
     async def scenario(backend):
