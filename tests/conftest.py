@@ -5,6 +5,8 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
+from postgres_fixtures import database, dsn, own_server, server  # noqa: F401 - for the tests on PostgreSQL
+
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("DELAYTRON_DATA", str(BESIDE))
