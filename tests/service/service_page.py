@@ -29,6 +29,9 @@ VARYING = (  # what is another one each time
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(\+00:00|Z)", "a date"),
     (r'"(oldest_seconds|decisions_per_second|exploration)": [\d.e-]+', r'"\1": 0'),
     (r'"waits": \[.*?\]', '"waits": []'),
+    (r"retry-after: (100|9\d)\b", "retry-after: soon"),
+    (r"try again in (100|9\d) s", "try again soon"),
+    (r"content-length: (159|160)\b", "content-length: short"),
 )
 
 

@@ -9,6 +9,9 @@ import pytest
 from services import Service, serving
 from test_service_answers import said
 
+from delaytron.service.limits import RateLimit
+from delaytron.service.problems import TooMany, headers_of
+
 ADMIN, CLIENT = "an-admin-key-of-some-length", "a-client-key-of-some-length"
 KEYS = {"DELAYTRON_ADMIN_KEY": ADMIN, "DELAYTRON_CLIENT_KEY": CLIENT}
 
@@ -34,9 +37,25 @@ def test_a_large_body_is_refused_before_and_after_it_is_read(small):
     assert said(chunked) == (413, "too_large")
 
 
-def test_a_large_batch_is_refused(small):
-    batch = {"feedback": [{"id": "a"}] * 120}
-    assert said(small.post("/v1/models/m/feedback", batch)) in ((413, "too_large"), (200, None))
+def test_a_large_batch_is_refused(tmp_path):
+    with serving(tmp_path) as running:
+        running.make(features=1)
+        batch = {"feedback": [{"id": "a", "correct": True}] * 1000}
+        assert said(running.post("/v1/models/m/feedback", batch)) == (200, None)
+        batch["feedback"].append({"id": "a", "correct": True})
+        assert said(running.post("/v1/models/m/feedback", batch)) == (413, "too_large")
+
+
+def test_who_calls_too_often_hears_when_there_is_room_again():
+    now = [0.0]
+    limit = RateLimit(0.25, clock=lambda: now[0])
+    limit.take("a")
+    limit.take("a")
+    with pytest.raises(TooMany, match="try again in 4 s") as caught:
+        limit.take("a")
+    assert headers_of(caught.value) == {"Retry-After": "4"}
+    now[0] = 4.0
+    limit.take("a")
 
 
 def test_too_many_open_decisions_are_refused_until_some_are_answered(small):

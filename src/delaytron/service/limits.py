@@ -1,6 +1,7 @@
 """What a service takes at most, so that no client can make it run out of memory, disk or time."""
 
 from collections.abc import Callable
+from math import ceil
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -28,8 +29,7 @@ class Limits(NamedTuple):
 def check_model(limits: Limits, wanted: NewModel) -> None:
     """Raise if a model would be too large."""
     n_classes = len(wanted.classes)
-    if n_classes > limits.classes:
-        raise InvalidInput(f"classes must be {limits.classes:,} at most, got {n_classes:,}")
+    check_classes(limits, n_classes)
     n_features = _n_features(wanted)
     if n_features * n_classes > limits.weights:
         raise InvalidInput(
@@ -42,6 +42,24 @@ def _n_features(wanted: NewModel) -> int:
     if isinstance(wanted.features, int):
         return wanted.features
     return 2**wanted.bits if isinstance(wanted.features, str) else len(wanted.features)
+
+
+def check_classes(limits: Limits, count: int) -> None:
+    """Raise if a model would have too many classes."""
+    if count > limits.classes:
+        raise InvalidInput(f"classes must be {limits.classes:,} at most, got {count:,}")
+
+
+def check_room(limits: Limits, n_models: int) -> None:
+    """Raise if there is no room for another model."""
+    if n_models >= limits.models:
+        raise TooMany(f"there are {limits.models:,} models already, which is the limit")
+
+
+def check_open(limits: Limits, n_open: int, more: int) -> None:
+    """Raise if too many decisions would wait for an answer."""
+    if n_open + more > limits.open_decisions:
+        raise TooMany(f"{limits.open_decisions:,} decisions wait for an answer already; answer or cancel some")
 
 
 def check_batch(limits: Limits, count: int) -> None:
@@ -74,7 +92,7 @@ class RateLimit:
     >>> limit.take("a")
     Traceback (most recent call last):
     ...
-    delaytron.service.problems.TooMany: more than 1 requests per second; try again later
+    delaytron.service.problems.TooMany: more than 1 requests per second; try again in 1 s
     """
 
     def __init__(self, rate: float, clock: Callable[[], float] = monotonic) -> None:
@@ -92,4 +110,5 @@ class RateLimit:
         if len(self._buckets) > MOST_CLIENTS:
             del self._buckets[next(iter(self._buckets))]  # the one that has been silent longest
         if tokens < 1:
-            raise TooMany(f"more than {self._rate:g} requests per second; try again later")
+            seconds = (1 - tokens) / self._rate
+            raise TooMany(f"more than {self._rate:g} requests per second; try again in {ceil(seconds)} s", seconds)

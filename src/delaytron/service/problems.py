@@ -1,5 +1,6 @@
 """Why requests are refused, as application/problem+json: a status, a word for programs, and a line for people."""
 
+from math import ceil
 from typing import ClassVar
 
 import msgspec
@@ -15,7 +16,7 @@ class ServiceError(DelaytronError):
 
     status: ClassVar[int]
     word: ClassVar[str]
-    headers: ClassVar[dict[str, str]] = {}
+    headers: dict[str, str] = {}
 
 
 class UnknownModel(ServiceError):  # noqa: N818 - told as a word, as those of `delaytron.errors`
@@ -95,7 +96,10 @@ class TooMany(ServiceError):  # noqa: N818
 
     status = 429
     word = "too_many"
-    headers = {"Retry-After": "1"}
+
+    def __init__(self, message: str, seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.headers = {"Retry-After": str(max(1, ceil(seconds)))}
 
 
 class Unavailable(ServiceError):  # noqa: N818
@@ -104,6 +108,16 @@ class Unavailable(ServiceError):  # noqa: N818
     status = 503
     word = "unavailable"
     headers = {"Retry-After": "1"}
+
+
+def purged(id: str) -> Gone:
+    """Return the error for an answer to a decision that was purged."""
+    return Gone(f"decision {id!r} was settled long ago and purged; its answer cannot be taken any more")
+
+
+def nothing_left(id: str) -> Gone:
+    """Return the error for a question about a decision that was purged."""
+    return Gone(f"decision {id!r} was purged; nothing is left to be explained")
 
 
 TITLES = {
