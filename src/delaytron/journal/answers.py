@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from delaytron.checks import check_bool, check_number
 from delaytron.errors import ConflictingFeedback, InvalidInput, UnknownDecision
-from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, Status
+from delaytron.journal.ids import never_issued
+from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, OPEN, Status
 
 
 class Answering(NamedTuple):
@@ -93,6 +94,32 @@ def reply(id: str, known: Status | None, value: float, answering: Answering) -> 
         return "duplicate"
     both = f"{_word(answering, known.value)}, now {_word(answering, value)} came"
     raise ConflictingFeedback(f"decision {id!r} was answered {both}; a second answer must agree")
+
+
+def reply_to_cancel(id: str, known: Status | None) -> str:
+    """Return what is said to one who wants no answer any more: "cancelled" if that is new, "duplicate" if it is not."""
+    if known is None:
+        raise never_issued(id)
+    if known.status == OPEN:
+        return "cancelled"
+    if known.status == CANCELLED:
+        return "duplicate"
+    became = "was answered" if known.status == ANSWERED else "has expired"
+    raise ConflictingFeedback(f"decision {id!r} {became} already; it cannot be cancelled any more")
+
+
+def other_late_answer(id: str) -> ConflictingFeedback:
+    """Return the error for a second answer after the expiry that is not the first one."""
+    return ConflictingFeedback(f"decision {id!r} was answered otherwise after it expired; both must agree")
+
+
+def reply_to_token(id: str, known: float | None, value: float) -> str:
+    """Return what is said to the answer to a token: "applied" if it is new, "duplicate" if it was known."""
+    if known is None:
+        return "applied"
+    if known == value:
+        return "duplicate"
+    raise ConflictingFeedback(f"decision {id!r} was answered otherwise before; a second answer must agree")
 
 
 def _word(answering: Answering, value: float | None) -> str:

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from delaytron.errors import InvalidInput
+from delaytron.errors import InvalidInput, UnknownDecision
 
 LONGEST_ID = 200  # bytes of UTF-8
 BYTES = 16  # of a random id
@@ -35,6 +35,11 @@ def check_id(id: Any) -> str:
 def issued_before(id: str) -> InvalidInput:
     """Return the error for an id that cannot be issued again."""
     return InvalidInput(f"id {id!r} was issued before; ids are never reused: give another one, or none")
+
+
+def never_issued(id: str) -> UnknownDecision:
+    """Return the error for an id of which nothing is known."""
+    return UnknownDecision(f"decision {id!r} was never issued; check the id")
 
 
 def new_id() -> str:

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from delaytron.errors import ConflictingFeedback, UnknownDecision
-from delaytron.journal.answers import read_value, reply
+from delaytron.journal.answers import read_value, reply, reply_to_cancel
 from delaytron.journal.clock import Moment
-from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, OPEN, Status
+from delaytron.journal.records import EXPIRED, Status
 from delaytron.model import facts
 from delaytron.model.keeper import Keeper
 
@@ -50,13 +49,7 @@ def _record(keeper: Keeper, now: Moment, id: str, known: Status, value: float) -
 
 def cancel(keeper: Keeper, now: Moment, id: str) -> str:
     """Want no answer to a decision; return "cancelled", or "duplicate" if it was already."""
-    known = keeper.store.status(id)
-    if known is None:
-        raise UnknownDecision(f"decision {id!r} was never issued; check the id")
-    if known.status == OPEN:
+    said = reply_to_cancel(id, keeper.store.status(id))
+    if said == "cancelled":
         keeper.cancel(id, now)
-        return "cancelled"
-    if known.status == CANCELLED:
-        return "duplicate"
-    became = "was answered" if known.status == ANSWERED else "has expired"
-    raise ConflictingFeedback(f"decision {id!r} {became} already; it cannot be cancelled any more")
+    return said

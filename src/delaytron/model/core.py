@@ -9,6 +9,7 @@ from delaytron.journal.answers import Answering
 from delaytron.journal.clock import Moment
 from delaytron.kernels import loop
 from delaytron.learners.base import Learner
+from delaytron.learners.compiling import compile_all
 from delaytron.learners.ledger import CANCELLED, LAPSED, RELEASED
 from delaytron.learners.many import play_many
 from delaytron.model.classes import Classes, Name
@@ -56,6 +57,12 @@ class Core:
         learner = self.learner
         rewards = learner.takes_rewards and not learner.feedback_model.flips
         return Answering(learner.feedback_type, rewards, tuple(self.classes.names), self.as_wrong)
+
+    def warm_up(self) -> None:
+        """Have the machine code for a decision, which takes seconds where none is on disk yet."""
+        n_features = self.learner.n_features
+        row = Row(np.zeros(1, np.uint32), np.ones(1)) if self.encoder.sparse else Row(None, np.ones(n_features))
+        compile_all(self.learner, row)
 
     def decide(self, id: str, row: Row, labels: Ints, now: Moment) -> Play:
         """Play a round, under an id that is new."""
@@ -171,6 +178,11 @@ class Core:
         if rounds is not None:
             return round - decided.round >= rounds
         return clock is not None and now.clock - decided.now.clock >= clock
+
+    def expires_at(self, wall: int) -> int | None:
+        """Return until when the answer to a decision of a moment is waited for; None where no time is set."""
+        _, clock = self.wait or Wait()
+        return None if clock is None else wall + clock
 
     def add_class(self, name: Name) -> None:
         """Add a class, or let a retired one come back."""

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from delaytron.errors import UnknownDecision
 from delaytron.journal import FactStore
 from delaytron.journal.clock import Moment
+from delaytron.journal.ids import never_issued
 from delaytron.journal.records import Fact, Status
 from delaytron.model import facts
 from delaytron.model.keeper import Keeper
@@ -22,7 +22,7 @@ def find_decision(keeper: Keeper, id: str) -> Found:
     """Return what is known of a decision; raise if it was never made."""
     status = keeper.store.status(id)
     if status is None:
-        raise UnknownDecision(f"decision {id!r} was never issued; check the id")
+        raise never_issued(id)
     fact = _fact(keeper, status)
     return Found(status, None, None) if fact is None else Found(status, facts.decode_decided(fact.body), fact.now)
 

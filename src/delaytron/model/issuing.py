@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from delaytron.errors import ConflictingFeedback
-from delaytron.journal.answers import read_value
+from delaytron.journal.answers import read_value, reply_to_token
 from delaytron.journal.clock import Moment
 from delaytron.model import facts
 from delaytron.model.answering import Given
@@ -37,12 +36,9 @@ def redeem(keeper: Keeper, now: Moment, id: str, told: facts.Decided, decided: M
     """Take the answer to a decision that was handed out; return "applied", or "duplicate"."""
     answering = keeper.core.answering
     value = read_value(answering, *given, told.label)
-    known = keeper.core.answer_to_token(told.round)
-    if known is not None:
-        if known == value:
-            return "duplicate"
-        raise ConflictingFeedback(f"decision {id!r} was answered otherwise before; a second answer must agree")
-    keeper.begin_change()
-    keeper.core.redeem(told.play, value, now.clock - decided.clock)
-    keeper.note(facts.REDEEMED, id, facts.encode(facts.Redeemed(value, told, *decided)), now)
-    return "applied"
+    said = reply_to_token(id, keeper.core.answer_to_token(told.round), value)
+    if said == "applied":
+        keeper.begin_change()
+        keeper.core.redeem(told.play, value, now.clock - decided.clock)
+        keeper.note(facts.REDEEMED, id, facts.encode(facts.Redeemed(value, told, *decided)), now)
+    return said

@@ -5,20 +5,17 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 from typing import Any, TypeVar
 
-import numpy as np
-
 from delaytron.errors import DelaytronError, InvalidInput, JournalError
 from delaytron.journal import FactStore
 from delaytron.journal.clock import Moment
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED
-from delaytron.learners.compiling import compile_all
 from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.encoding import FeatureEncoder
 from delaytron.model.making import Recipe, make_core
 from delaytron.model.memory import MemoryStore, finish_interrupted
 from delaytron.model.replaying import replay_fact
-from delaytron.model.snapshots import compress, decompress, pack_core, unpack_core
+from delaytron.model.snapshots import compress, pack_core, read_snapshot
 from delaytron.records import Ints, Play, Row
 
 T = TypeVar("T")
@@ -51,9 +48,7 @@ class Keeper:
 
     def warm_up(self) -> None:
         """Have the machine code for a decision, which takes seconds where none is on disk yet."""
-        learner = self.core.learner
-        row = Row(np.zeros(1, np.uint32), np.ones(1)) if self.encoder.sparse else Row(None, np.ones(learner.n_features))
-        compile_all(learner, row)
+        self.core.warm_up()
 
     def run(self, operation: Callable[[Moment], T]) -> T:
         """Run an operation; return when it is on disk. One that raises an error changes nothing.
@@ -195,9 +190,7 @@ class Keeper:
         after = 0
         core = make_core(self.recipe)
         if snapshot is not None:
-            source = f"the snapshot at fact {snapshot.seq}"
-            core, _, more = unpack_core(decompress(snapshot.body, source), source)
-            core.encoder.take_names(more["names"])
+            core, _ = read_snapshot(snapshot)
             after = snapshot.seq
         count = 0
         for fact in self.store.facts(after):

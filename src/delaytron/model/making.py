@@ -10,7 +10,7 @@ from delaytron.learners.files import Described, describe, make
 from delaytron.model.classes import Classes, check_names
 from delaytron.model.core import Core
 from delaytron.model.encoding import FeatureEncoder, make_encoder
-from delaytron.model.waiting import NS, Wait, read_wait
+from delaytron.model.waiting import Wait, as_given, read_wait
 from delaytron.records import NEVER
 
 BY_MODEL = NEVER - 1  # the rounds after which a learner itself would stop waiting: the model does it before
@@ -86,16 +86,9 @@ def check_same(stored: Recipe, asked: Recipe, path: Any) -> None:
     """Raise if a journal was made for another model; a seed that is not given is that of the journal."""
     for name, value in asked.asked.items():
         if value != stored.asked[name] and not (name == "seed" and value is None):
-            there, here = (_as_given(name, found) for found in (stored.asked[name], value))
+            both = (stored.asked[name], value)
+            there, here = map(as_given, both) if name == "expire_after" else both
             raise InvalidInput(
                 f"{path} was made with {name}={there!r}, not {here!r}; "
                 "give the same, use dt.Model.open, or give another file"
             )
-
-
-def _as_given(name: str, stored: Any) -> Any:
-    """Return a value as a user gives it."""
-    if name != "expire_after" or stored is None:
-        return stored
-    rounds, clock = Wait(**stored)
-    return rounds if clock is None else f"{clock / NS:.10g}s"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from delaytron.errors import InvalidInput
 from delaytron.files.tensors import Tensors, pack_tensors, unpack_tensors
 from delaytron.journal.clock import Moment
+from delaytron.journal.records import Snapshot
 from delaytron.learners.base import Learner
 from delaytron.learners.files import UNREADABLE, Header, make, parts_of, rebuild
 from delaytron.learners.rule import stack
@@ -112,6 +113,14 @@ def decompress(content: bytes, source: str) -> bytes:
         return zlib.decompress(content)
     except zlib.error as problem:
         raise InvalidInput(f"{source} is damaged: {problem}; restore it from a backup") from None
+
+
+def read_snapshot(snapshot: Snapshot) -> tuple[Core, dict[str, Any]]:
+    """Return the model of a snapshot, with the names it has seen, and what else is kept there."""
+    source = f"the snapshot at fact {snapshot.seq}"
+    core, _, more = unpack_core(decompress(snapshot.body, source), source)
+    core.encoder.take_names(more["names"])
+    return core, more
 
 
 def digest(core: Core, recipe: Recipe) -> str:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from delaytron.journal.clock import Moment
 from delaytron.model.classes import Name
 from delaytron.model.core import Core
 from delaytron.model.keeper import Keeper
@@ -63,23 +64,23 @@ def open_decisions(keeper: Keeper) -> list[OpenDecision]:
 def stats_of(keeper: Keeper) -> Stats:
     """Return counts of decisions and answers."""
     now = keeper.store.now()
+    return keeper.read(lambda core: counted(core, now))
 
-    def counted(core: Core) -> Stats:
-        tally = core.tally
-        answered = sum(tally.answered)
-        first = next(iter(core.open.values()), None)
-        names = enumerate(core.classes.names)
-        return Stats(
-            core.rounds,
-            len(core.open),
-            answered,
-            sum(tally.reward) / answered if answered else None,
-            tally.expired,
-            tally.cancelled,
-            tally.late,
-            None if first is None else max(0, now.clock - first.now.clock) / NS,
-            {2**n / NS: count for n, count in enumerate(tally.waits) if count},
-            {name: tally.of_class(label) for label, name in names},
-        )
 
-    return keeper.read(counted)
+def counted(core: Core, now: Moment) -> Stats:
+    """Return what a model has counted by a moment."""
+    tally = core.tally
+    answered = sum(tally.answered)
+    first = next(iter(core.open.values()), None)
+    return Stats(
+        core.rounds,
+        len(core.open),
+        answered,
+        sum(tally.reward) / answered if answered else None,
+        tally.expired,
+        tally.cancelled,
+        tally.late,
+        None if first is None else max(0, now.clock - first.now.clock) / NS,
+        {2**n / NS: count for n, count in enumerate(tally.waits) if count},
+        {name: tally.of_class(label) for label, name in enumerate(core.classes.names)},
+    )

@@ -41,6 +41,20 @@ def read_wait(expire_after: Any) -> Wait | None:
         raise InvalidInput(f"expire_after must be {FORMS}; got {expire_after!r}") from None
 
 
+def as_given(stored: Any) -> int | str | None:
+    """Return a stored limit as a user gives it.
+
+    Examples
+    --------
+    >>> as_given({"rounds": None, "clock": 21600000000000}), as_given(None)
+    ('21600s', None)
+    """
+    if stored is None:
+        return None
+    rounds, clock = Wait(**stored)
+    return rounds if clock is None else f"{clock / NS:.10g}s"
+
+
 def _seconds(text: str) -> float:
     parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
     if parts is None:

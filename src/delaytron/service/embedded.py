@@ -7,7 +7,7 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any, TypeVar
 
-from delaytron.errors import DelaytronError, InvalidInput
+from delaytron.errors import DelaytronError
 from delaytron.journal.clock import Moment
 from delaytron.journal.ids import check_id
 from delaytron.model import facts
@@ -20,8 +20,8 @@ from delaytron.model.opening import open_keeper, reopen_keeper
 from delaytron.model.snapshots import digest
 from delaytron.service import messages
 from delaytron.service.backend import Repeatable
-from delaytron.service.limits import Limits, check_batch, check_model
-from delaytron.service.problems import Gone, TooMany, Unavailable, UnknownModel
+from delaytron.service.limits import Limits, check_batch, check_classes, check_model, check_room
+from delaytron.service.problems import Unavailable, UnknownModel, nothing_left
 from delaytron.service.reading import check_same_model, class_named, recipe_of
 from delaytron.service.replies import decision_state, explanation_reply, model_reply, stats_reply, weights_reply
 from delaytron.service.served import ServedModel
@@ -94,8 +94,7 @@ class Embedded:
                 there = self._find(wanted.name)[0]
                 check_same_model(there.keeper.recipe, there.stateless, wanted, recipe)
                 return await self.model(wanted.name), False
-            if len(self._served) >= self._limits.models:
-                raise TooMany(f"there are {self._limits.models:,} models already, which is the limit")
+            check_room(self._limits, len(self._served))
             path = self._folder / f"{wanted.name}{ENDING}"
             self._serve(wanted.name, await asyncio.to_thread(_make, path, recipe, wanted.stateless))
         return await self.model(wanted.name), True
@@ -144,7 +143,7 @@ class Embedded:
         def operation(served: ServedModel, _: Moment) -> messages.ExplanationReply:
             found = find_decision(served.keeper, check_id(id))
             if found.told is None:
-                raise Gone(f"decision {id!r} was purged; nothing is left to be explained")
+                raise nothing_left(id)
             return explanation_reply(explain_row(served.keeper.core, found.told.row))
 
         return await self._run(name, operation)
@@ -153,8 +152,7 @@ class Embedded:
         """Add a class."""
 
         def operation(served: ServedModel, now: Moment) -> messages.ModelReply:
-            if len(served.keeper.core.classes.names) >= self._limits.classes:
-                raise InvalidInput(f"classes must be {self._limits.classes:,} at most")
+            check_classes(self._limits, len(served.keeper.core.classes.names) + 1)
             served.keeper.add_class(wanted.name, now)
             return _described(served)
 

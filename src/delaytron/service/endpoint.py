@@ -87,10 +87,9 @@ def admit(gate: Gate, scope: dict[str, Any], headers: dict[bytes, bytes], needed
     if needed is None:
         return
     key = headers.get(b"authorization", b"").decode("latin-1") or None
-    is_known = gate.keys.scope_of(key) is not None
     if gate.rate is not None:
-        address = (scope.get("client") or ("",))[0]
-        gate.rate.take(key if key is not None and is_known else address)
+        is_known = key is not None and gate.keys.scope_of(key) is not None
+        gate.rate.take(str(key) if is_known else (scope.get("client") or ("",))[0])
     gate.keys.require(key, needed)
 
 

@@ -11,8 +11,10 @@ from delaytron.model.encoding import FeatureEncoder
 from delaytron.model.fixed import VectorEncoder
 from delaytron.model.making import Recipe, check_same, read_recipe
 from delaytron.model.values import shown
+from delaytron.records import Row
 from delaytron.service.backend import Repeatable
-from delaytron.service.messages import DecisionReply, NewModel
+from delaytron.service.limits import Limits, check_features
+from delaytron.service.messages import DecisionReply, DecisionRequest, FeedbackRequest, NewModel
 from delaytron.service.problems import Conflict
 
 MOST_IN_TOKEN = 8_000  # features
@@ -39,6 +41,31 @@ def check_same_model(there: Recipe, stateless: bool, wanted: NewModel, recipe: R
         raise Conflict(str(problem).split(";")[0] + "; take another name") from None
     if stateless != wanted.stateless:
         raise Conflict(f"model {wanted.name!r} was made with stateless={stateless}; take another name")
+
+
+def check_request(limits: Limits, wanted: DecisionRequest, stateless: bool) -> None:
+    """Raise if a decision has too many features, or an id where its token will have one."""
+    check_features(limits, wanted.features)
+    if stateless and wanted.id is not None:
+        raise InvalidInput("a stateless decision has the id of its token; leave out id, or stateless")
+
+
+def check_fits_token(row: Row) -> None:
+    """Raise if no token can hold a row."""
+    if row.values.size > MOST_IN_TOKEN:
+        raise InvalidInput(f"a token holds {MOST_IN_TOKEN:,} features at most; leave some out, or stateless")
+
+
+def check_distinct_ids(ids: list[str]) -> None:
+    """Raise if two decisions of a batch have the same id."""
+    if len(set(ids)) < len(ids):
+        raise InvalidInput("ids of a batch must all be different; one came twice")
+
+
+def check_named(given: FeedbackRequest) -> None:
+    """Raise if an answer names not exactly one decision."""
+    if (given.id is None) == (given.token is None):
+        raise InvalidInput("feedback names its decision by id or by token; give one of both")
 
 
 def class_named(names: list[Any], label: str) -> Any:

@@ -11,7 +11,8 @@ from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.explaining import Explanation
 from delaytron.model.making import Recipe
-from delaytron.model.waiting import NS, Wait
+from delaytron.model.stats import Stats, counted
+from delaytron.model.waiting import NS, as_given
 from delaytron.records import Row
 from delaytron.service.counts import Accuracy, ClassCounts, Staleness, WaitCount
 from delaytron.service.messages import (
@@ -36,19 +37,12 @@ def model_reply(name: str, recipe: Recipe, core: Core, stateless: bool) -> Model
         asked["learner"],
         asked["parameters"],
         asked["features"],
-        _limit(asked["expire_after"]),
+        as_given(asked["expire_after"]),
         asked["on_expiry"],
         stateless,
         core.rounds,
         len(core.open),
     )
-
-
-def _limit(stored: Any) -> int | str | None:
-    if stored is None:
-        return None
-    rounds, clock = Wait(**stored)
-    return rounds if clock is None else f"{clock / NS:.10g}s"
 
 
 def decision_state(
@@ -74,24 +68,23 @@ def decision_state(
 
 def stats_reply(core: Core, now: Moment, rates: Rates, staleness: Staleness | None = None) -> StatsReply:
     """Return what a model counts, and the rates of the last minute."""
-    tally = core.tally
-    first = next(iter(core.open.values()), None)
+    counts = counted(core, now)
     per_second, exploration = rates.of_last_minute()
     return StatsReply(
-        decisions=core.rounds,
-        open=len(core.open),
-        answered=sum(tally.answered),
-        expired=tally.expired,
-        cancelled=tally.cancelled,
-        late=tally.late,
-        issued=tally.issued,
-        redeemed=tally.redeemed,
-        oldest_seconds=None if first is None else max(0, now.clock - first.now.clock) / NS,
-        accuracy=_accuracy(sum(tally.reward), sum(tally.answered), len(core.open)),
+        decisions=counts.decisions,
+        open=counts.open,
+        answered=counts.answered,
+        expired=counts.expired,
+        cancelled=counts.cancelled,
+        late=counts.late,
+        issued=core.tally.issued,
+        redeemed=core.tally.redeemed,
+        oldest_seconds=counts.oldest,
+        accuracy=_accuracy(sum(core.tally.reward), counts.answered, counts.open),
         decisions_per_second=per_second,
         exploration=exploration,
-        waits=[WaitCount(2**n / NS, count) for n, count in enumerate(tally.waits) if count],
-        classes=_classes(core),
+        waits=[WaitCount(*wait) for wait in counts.waits.items()],
+        classes=_classes(core, counts),
         staleness=staleness,
     )
 
@@ -103,11 +96,10 @@ def _accuracy(reward: float, answered: int, waiting: int) -> Accuracy:
     return Accuracy(reward / answered if answered else None, reward / every, (reward + waiting) / every)
 
 
-def _classes(core: Core) -> list[ClassCounts]:
+def _classes(core: Core, counts: Stats) -> list[ClassCounts]:
     retired = core.classes.retired
     return [
-        ClassCounts(name, label in retired, *core.tally.of_class(label))
-        for label, name in enumerate(core.classes.names)
+        ClassCounts(name, label in retired, *of_class) for label, (name, of_class) in enumerate(counts.classes.items())
     ]
 
 

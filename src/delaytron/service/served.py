@@ -4,8 +4,8 @@ import json
 from hashlib import sha256
 from typing import Any
 
-from delaytron.errors import ConflictingFeedback, InvalidInput
 from delaytron.journal import FactStore
+from delaytron.journal.answers import other_late_answer
 from delaytron.journal.clock import Moment
 from delaytron.journal.ids import check_id
 from delaytron.journal.requests import Request
@@ -13,13 +13,20 @@ from delaytron.model.answering import answer
 from delaytron.model.deciding import Checked, check, decide_checked
 from delaytron.model.issuing import issue, redeem
 from delaytron.model.keeper import Keeper
-from delaytron.model.waiting import Wait
 from delaytron.service.backend import Repeatable
-from delaytron.service.limits import Limits, check_features
+from delaytron.service.limits import Limits, check_open
 from delaytron.service.messages import DecisionReply, DecisionRequest, FeedbackRequest, Result
-from delaytron.service.problems import Gone, TooMany
+from delaytron.service.problems import purged
 from delaytron.service.rates import Rates
-from delaytron.service.reading import MOST_IN_TOKEN, as_features, encode_replies, repeated
+from delaytron.service.reading import (
+    as_features,
+    check_distinct_ids,
+    check_fits_token,
+    check_named,
+    check_request,
+    encode_replies,
+    repeated,
+)
 from delaytron.service.tokens import Ticket, TokenKeys
 
 RESULTS: dict[str, Result] = {
@@ -57,7 +64,8 @@ class ServedModel:
         if repeatable is not None and (before := self.store.requests.find(repeatable.key)) is not None:
             return repeated(before, repeatable)
         checked = [self._check(one) for one in wanted]
-        self._check_together(checked)
+        check_distinct_ids([one.id for one in checked])
+        check_open(self._limits, len(self.keeper.core.open), len(checked))
         replies = [self._decide(now, one, plan) for one, plan in zip(wanted, checked, strict=True)]
         if repeatable is not None:
             request = Request(repeatable.fingerprint, encode_replies(replies))
@@ -65,22 +73,12 @@ class ServedModel:
         return replies
 
     def _check(self, wanted: DecisionRequest) -> Checked:
-        check_features(self._limits, wanted.features)
-        if self._is_stateless(wanted) and wanted.id is not None:
-            raise InvalidInput("a stateless decision has the id of its token; leave out id, or stateless")
+        stateless = self._is_stateless(wanted)
+        check_request(self._limits, wanted, stateless)
         checked = check(self.keeper, as_features(self.keeper.encoder, wanted.features), wanted.id, wanted.allowed)
-        if self._is_stateless(wanted) and checked.row.values.size > MOST_IN_TOKEN:
-            raise InvalidInput(f"a token holds {MOST_IN_TOKEN:,} features at most; leave some out, or stateless")
+        if stateless:
+            check_fits_token(checked.row)
         return checked
-
-    def _check_together(self, checked: list[Checked]) -> None:
-        ids = {one.id for one in checked}
-        if len(ids) < len(checked):
-            raise InvalidInput("ids of a batch must all be different; one came twice")
-        if len(self.keeper.core.open) + len(checked) > self._limits.open_decisions:
-            raise TooMany(
-                f"{self._limits.open_decisions:,} decisions wait for an answer already; answer or cancel some"
-            )
 
     def _is_stateless(self, wanted: DecisionRequest) -> bool:
         return self.stateless if wanted.stateless is None else wanted.stateless
@@ -95,20 +93,14 @@ class ServedModel:
     def _issue(self, now: Moment, checked: Checked) -> DecisionReply:
         decision, told, _ = issue(self.keeper, now, checked)
         self.rates.count(1, decision.label != decision.greedy)
-        ticket = Ticket(self.uid, decision.id, told, now.wall, now.clock, self._expires(now))
+        ticket = Ticket(self.uid, decision.id, told, *now, self.keeper.core.expires_at(now.wall))
         token = self._tokens.sign(ticket)
         return DecisionReply(decision.id, decision.label, decision.prob, decision.round, token)
-
-    def _expires(self, now: Moment) -> int | None:
-        """Return until when a token is honoured, if answers are waited for for some time only."""
-        _, clock = self.keeper.core.wait or Wait()
-        return None if clock is None else now.wall + clock
 
     def feedback(self, now: Moment, given: FeedbackRequest) -> Result:
         """Take an answer."""
         value = (given.correct, given.label, given.reward)
-        if (given.id is None) == (given.token is None):
-            raise InvalidInput("feedback names its decision by id or by token; give one of both")
+        check_named(given)
         if given.token is not None:
             return self._redeem(now, given.token, value)
         return self._answer(now, check_id(given.id), value)
@@ -116,10 +108,10 @@ class ServedModel:
     def _answer(self, now: Moment, id: str, value: tuple[Any, Any, Any]) -> Result:
         known = self.store.status(id)
         if known is not None and known.purged:
-            raise Gone(f"decision {id!r} was settled long ago and purged; its answer cannot be taken any more")
+            raise purged(id)
         became = answer(self.keeper, now, id, value)
         if became == "late_conflict":
-            raise ConflictingFeedback(f"decision {id!r} was answered otherwise after it expired; both must agree")
+            raise other_late_answer(id)
         return RESULTS[became]
 
     def _redeem(self, now: Moment, token: str, value: tuple[Any, Any, Any]) -> Result:

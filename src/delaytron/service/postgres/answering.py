@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, UnknownDecision
-from delaytron.journal.answers import read_value, reply
+from delaytron.errors import DelaytronError
+from delaytron.journal.answers import other_late_answer, read_value, reply, reply_to_cancel
 from delaytron.journal.ids import check_id
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, OPEN, Status
 from delaytron.model import facts
@@ -13,7 +13,7 @@ from delaytron.service.postgres.connections import Connection, Connections
 from delaytron.service.postgres.deciding import FrontModel
 from delaytron.service.postgres.groups import Groups
 from delaytron.service.postgres.writing import columns
-from delaytron.service.problems import Gone, Unavailable
+from delaytron.service.problems import Unavailable, purged
 
 Key: TypeAlias = tuple[int, str]
 
@@ -161,7 +161,7 @@ def _guess(answer: WrittenAnswer) -> Change | None:
 def _plan(answer: WrittenAnswer, known: Status | None) -> Change | Result:
     """Return what is to be written; or what is said, where that is nothing; or raise."""
     if known is not None and known.purged:
-        raise Gone(f"decision {answer.id!r} was settled long ago and purged; its answer cannot be taken any more")
+        raise purged(answer.id)
     if answer.given is None:
         return _plan_cancel(answer.id, known)
     answering = answer.front.core.answering
@@ -180,26 +180,13 @@ def _plan_late(id: str, known: Status, value: float) -> Change | Result:
         return Change(EXPIRED, EXPIRED, value, facts.RECORDED, facts.encode(value), "late_recorded")
     if known.value == value:
         return "duplicate"
-    raise ConflictingFeedback(f"decision {id!r} was answered otherwise after it expired; both must agree")
+    raise other_late_answer(id)
 
 
 def _plan_cancel(id: str, known: Status | None) -> Change | Result:
-    if known is None:
-        raise UnknownDecision(f"decision {id!r} was never issued; check the id")
-    if known.status == OPEN:
-        return CANCEL
-    if known.status == CANCELLED:
-        return "duplicate"
-    became = "was answered" if known.status == ANSWERED else "has expired"
-    raise ConflictingFeedback(f"decision {id!r} {became} already; it cannot be cancelled any more")
+    return CANCEL if reply_to_cancel(id, known) == "cancelled" else "duplicate"
 
 
 def read_answer(front: FrontModel, given: FeedbackRequest) -> WrittenAnswer:
     """Return an answer to a decision that is named by its id, or raise."""
     return WrittenAnswer(front, check_id(given.id), (given.correct, given.label, given.reward))
-
-
-def check_named(given: FeedbackRequest) -> None:
-    """Raise if an answer names not exactly one decision."""
-    if (given.id is None) == (given.token is None):
-        raise InvalidInput("feedback names its decision by id or by token; give one of both")

@@ -12,7 +12,7 @@ from delaytron.service import messages
 from delaytron.service.backend import Repeatable
 from delaytron.service.limits import Limits, check_batch, check_model
 from delaytron.service.postgres import looking, making
-from delaytron.service.postgres.answering import AnswerWriter, WrittenAnswer, check_named, read_answer
+from delaytron.service.postgres.answering import AnswerWriter, WrittenAnswer, read_answer
 from delaytron.service.postgres.connections import Connections
 from delaytron.service.postgres.deciding import FrontModel
 from delaytron.service.postgres.following import FollowedModels
@@ -22,7 +22,7 @@ from delaytron.service.postgres.redeeming import TokenWriter, read_token_answer
 from delaytron.service.postgres.tables import make_tables
 from delaytron.service.postgres.writing import DecisionWriter, Writing
 from delaytron.service.problems import Unavailable
-from delaytron.service.reading import check_same_model, recipe_of
+from delaytron.service.reading import check_named, check_same_model, recipe_of
 from delaytron.service.tokens import TokenKeys
 
 FOLLOW = 0.2  # seconds between two looks for a newer state

@@ -7,13 +7,12 @@ from delaytron.journal.ids import check_id, new_id
 from delaytron.model import facts
 from delaytron.model.core import Core
 from delaytron.model.making import Recipe
-from delaytron.model.waiting import Wait
 from delaytron.records import Ints, Play, Row
-from delaytron.service.limits import Limits, check_features
+from delaytron.service.limits import Limits, check_open
 from delaytron.service.messages import DecisionReply, DecisionRequest, ModelReply
 from delaytron.service.postgres.publishing import Published
-from delaytron.service.problems import TooMany, Unavailable
-from delaytron.service.reading import MOST_IN_TOKEN, as_features
+from delaytron.service.problems import Unavailable
+from delaytron.service.reading import as_features, check_distinct_ids, check_fits_token, check_request
 from delaytron.service.replies import model_reply
 from delaytron.service.tokens import Ticket, TokenKeys
 
@@ -109,7 +108,8 @@ class FrontModel:
         if self.version.seq < 0:
             raise Unavailable(f"the state of model {self.row.name!r} is being made anew; try again")
         checked = [self._check(one) for one in wanted]
-        self._check_together([one.id for one in checked])
+        check_distinct_ids([one.id for one in checked])
+        check_open(self._limits, self.core.learner.ledger.pending, len(checked))
         try:
             made = [self._decide(one, now) for one in checked]
         except BaseException:
@@ -118,26 +118,16 @@ class FrontModel:
         return Made([entry for entry, _ in made], [reply for _, reply in made])
 
     def _check(self, wanted: DecisionRequest) -> Planned:
-        check_features(self._limits, wanted.features)
         stateless = self.row.stateless if wanted.stateless is None else wanted.stateless
-        if stateless and wanted.id is not None:
-            raise InvalidInput("a stateless decision has the id of its token; leave out id, or stateless")
+        check_request(self._limits, wanted, stateless)
         if stateless and self._tokens is None:
             raise InvalidInput("this service has no keys to sign tokens with; decide with stateless=false")
         row = self.core.encoder.encode(as_features(self.core.encoder, wanted.features))
-        if stateless and row.values.size > MOST_IN_TOKEN:
-            raise InvalidInput(f"a token holds {MOST_IN_TOKEN:,} features at most; leave some out, or stateless")
+        if stateless:
+            check_fits_token(row)
         labels = self.core.classes.allowed(wanted.allowed)
         name = new_id() if wanted.id is None else check_id(wanted.id)
         return Planned(row, name, labels, wanted.allowed is not None, stateless)
-
-    def _check_together(self, ids: list[str]) -> None:
-        if len(set(ids)) < len(ids):
-            raise InvalidInput("ids of a batch must all be different; one came twice")
-        if self.core.learner.ledger.pending + len(ids) > self._limits.open_decisions:
-            raise TooMany(
-                f"{self._limits.open_decisions:,} decisions wait for an answer already; answer or cancel some"
-            )
 
     def _decide(self, wanted: Planned, now: int) -> tuple[InboxEntry, DecisionReply]:
         play = self.core.learner._play_row(wanted.row, wanted.labels)
@@ -150,9 +140,7 @@ class FrontModel:
         return InboxEntry(kind, wanted.id, play.label, body), reply
 
     def _ticket(self, id: str, play: Play, allowed: Ints | None, now: int) -> Ticket:
-        _, clock = self.core.wait or Wait()
-        expires = None if clock is None else now + clock
-        return Ticket(self.row.uid, id, facts.decided(play, allowed), now, now, expires)
+        return Ticket(self.row.uid, id, facts.decided(play, allowed), now, now, self.core.expires_at(now))
 
     def redeem(self, token: str, now: int) -> Ticket:
         """Return the decision that a token tells of, or raise."""

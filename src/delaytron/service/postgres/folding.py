@@ -7,14 +7,13 @@ from msgspec.structs import replace
 
 from delaytron.journal.clock import Moment
 from delaytron.journal.records import Fact, Snapshot
-from delaytron.learners.compiling import compile_all
 from delaytron.model import facts
 from delaytron.model.making import Recipe, make_core
 from delaytron.model.replaying import replay_fact
-from delaytron.model.snapshots import compress, decompress, pack_core, unpack_core
+from delaytron.model.snapshots import compress, pack_core, read_snapshot
 from delaytron.model.waiting import NS
 from delaytron.service.messages import StatsReply
-from delaytron.service.postgres.publishing import Seconds, any_row
+from delaytron.service.postgres.publishing import Seconds
 from delaytron.service.rates import SECONDS, Rates
 from delaytron.service.replies import stats_reply
 
@@ -42,19 +41,13 @@ class FoldedModel:
         self.snapshot = 0  # the fact after which the newest snapshot is
         self.clock = 0
         if snapshot is not None:
-            source = f"the snapshot at fact {snapshot.seq}"
-            self.core, _, more = unpack_core(decompress(snapshot.body, source), source)
-            self.core.encoder.take_names(more["names"])
+            self.core, more = read_snapshot(snapshot)
             self.seq = self.snapshot = snapshot.seq
             self.clock = more["clock"]
         self.new: list[Fact] = []  # that no table has yet
         self.issued: dict[str, int] = {}  # tokens that no table has yet, and their rounds
         self.has_new_names = True
         self._seconds: Seconds = {}
-
-    def warm_up(self) -> None:
-        """Have the machine code, which takes seconds where none is on disk yet."""
-        compile_all(self.core.learner, any_row(self.core))
 
     def replay(self, told: Iterable[Fact]) -> None:
         """Do facts again that follow those that are known."""

@@ -22,7 +22,7 @@ async def load_model(connection: Connection, number: int) -> FoldedModel:
     rows = await fetch_rows(connection, queries.NEWEST_SNAPSHOT, number)
     snapshot = Snapshot(*rows[0]) if rows else None
     model = await asyncio.to_thread(FoldedModel, number, Recipe.from_bytes(recipe), snapshot)
-    await asyncio.to_thread(model.warm_up)
+    await asyncio.to_thread(model.core.warm_up)
     async for page in pages(connection, number, model.seq):
         await asyncio.to_thread(model.replay, page)
     return model

@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from delaytron.errors import UnknownDecision
 from delaytron.journal.clock import Moment
+from delaytron.journal.ids import never_issued
 from delaytron.journal.records import Status
 from delaytron.model import facts
 from delaytron.model.explaining import explain_row
@@ -16,7 +16,7 @@ from delaytron.service.postgres.connections import Connections
 from delaytron.service.postgres.deciding import FrontModel
 from delaytron.service.postgres.folding import DECISIONS
 from delaytron.service.postgres.publishing import Seconds, add_names
-from delaytron.service.problems import Gone
+from delaytron.service.problems import nothing_left
 from delaytron.service.rates import Rates
 from delaytron.service.replies import decision_state, explanation_reply, weights_reply
 
@@ -65,7 +65,7 @@ async def recent_states(connections: Connections, front: FrontModel, count: int)
 async def _find(connections: Connections, front: FrontModel, id: str) -> tuple[Any, ...]:
     rows = await connections.rows(FIND, (front.row.number, id))
     if not rows:
-        raise UnknownDecision(f"decision {id!r} was never issued; check the id")
+        raise never_issued(id)
     return rows[0]
 
 
@@ -80,7 +80,7 @@ async def explain_decision(connections: Connections, front: FrontModel, id: str)
     """Return why a class looks best for the features of a decision."""
     *_, body, _ = await _find(connections, front, id)
     if body is None:
-        raise Gone(f"decision {id!r} was purged; nothing is left to be explained")
+        raise nothing_left(id)
     await _learn_names(connections, front)
     return explanation_reply(explain_row(front.core, facts.decode_decided(body).row))
 

@@ -4,17 +4,15 @@ import asyncio
 import json
 from typing import Any
 
-from delaytron.errors import InvalidInput
 from delaytron.journal.ids import new_id
 from delaytron.model import facts
 from delaytron.model.classes import Classes
 from delaytron.model.making import Recipe, make_core
-from delaytron.service.limits import Limits
+from delaytron.service.limits import Limits, check_classes, check_room
 from delaytron.service.messages import NewModel
 from delaytron.service.postgres.connections import Connection, Connections
 from delaytron.service.postgres.deciding import FrontModel, KnownClasses
 from delaytron.service.postgres.loading import fetch_rows
-from delaytron.service.problems import TooMany
 from delaytron.service.reading import class_named
 
 COUNT = "SELECT count(*) FROM delaytron.models"
@@ -40,9 +38,8 @@ async def make_model(connections: Connections, limits: Limits, wanted: NewModel,
         async with connection.transaction():
             ((count,),) = await fetch_rows(connection, COUNT)
             rows = await fetch_rows(connection, MAKE, *values)
-            if rows and count >= limits.models:
-                raise TooMany(f"there are {limits.models:,} models already, which is the limit")
             if rows:
+                check_room(limits, count)
                 await connection.execute(BEGIN, (rows[0][0], facts.CREATED, described))
             return bool(rows)
 
@@ -56,8 +53,8 @@ async def add_class(connections: Connections, limits: Limits, front: FrontModel,
 
     def change(classes: Classes) -> tuple[int, Any]:
         checked = classes.check_new(name)
-        if classes.add(checked) and len(classes.names) > limits.classes:
-            raise InvalidInput(f"classes must be {limits.classes:,} at most")
+        if classes.add(checked):
+            check_classes(limits, len(classes.names))
         return facts.CLASS_ADDED, checked
 
     front.bring(await _change_classes(connections, front, change))

@@ -15,12 +15,11 @@ from delaytron.journal.clock import Moment
 from delaytron.learners import rounds
 from delaytron.learners.average import Average
 from delaytron.learners.base import Learner
-from delaytron.learners.compiling import compile_all
 from delaytron.learners.ledger import Ledger
 from delaytron.model.core import Core
 from delaytron.model.making import Recipe, make_core
 from delaytron.model.snapshots import compress, decompress, pack_core, unpack_core
-from delaytron.records import Play, Row
+from delaytron.records import Play
 from delaytron.service.messages import StatsReply
 from delaytron.service.rates import Rates
 from delaytron.service.replies import stats_reply
@@ -116,17 +115,9 @@ def unpublished(recipe: Recipe) -> Published:
 
 def _ready(published: Published) -> Published:
     """Give a learner draws of its own, which nobody can foresee, and its machine code."""
-    learner = published.core.learner
-    learner._draws = np.random.default_rng()
-    compile_all(learner, any_row(published.core))
+    published.core.learner._draws = np.random.default_rng()
+    published.core.warm_up()
     return published
-
-
-def any_row(core: Core) -> Row:
-    """Return a row such as the encoder makes them."""
-    if core.encoder.sparse:
-        return Row(np.zeros(1, np.uint32), np.ones(1))
-    return Row(None, np.ones(core.encoder.n_features))
 
 
 def pack_names(core: Core) -> bytes:

@@ -2,8 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from delaytron.errors import ConflictingFeedback
-from delaytron.journal.answers import read_value
+from delaytron.journal.answers import read_value, reply_to_token
 from delaytron.model import facts
 from delaytron.service.messages import FeedbackRequest, Result
 from delaytron.service.postgres.answering import Key, Rules, fetch, settle
@@ -78,11 +77,7 @@ def _redemption(answer: TokenAnswer) -> Redemption:
 
 
 def _plan(answer: TokenAnswer, known: float | None) -> Redemption | Result:
-    if known is None:
-        return _redemption(answer)
-    if known == answer.value:
-        return "duplicate"
-    raise ConflictingFeedback(f"decision {answer.id!r} was answered otherwise before; a second answer must agree")
+    return _redemption(answer) if reply_to_token(answer.id, known, answer.value) == "applied" else "duplicate"
 
 
 def read_token_answer(front: FrontModel, given: FeedbackRequest, now: int) -> TokenAnswer:
