@@ -1,7 +1,9 @@
 """Load on the decision service beside a bare Starlette hello-world: python benchmarks/service.py [--quick].
 
 Both are processes of their own, called by this one over 32 connections, one after another in turns. The service has
-every decision on disk before it answers.
+every decision on disk before it answers. First as fast as replies come, which shows how many there can be; then
+requests that come at random times, 2,000 a second on average, which shows how long one waits that is not in a queue of
+32 for ever.
 """
 
 import argparse
@@ -14,12 +16,14 @@ import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
 from report import Sheet, machine, markdown
 
 CONNECTIONS = 32
+RATE = 2_000  # requests per second, at random times
 HELLO = """
 import uvicorn
 from starlette.applications import Starlette
@@ -76,26 +80,57 @@ async def call(reader, writer, data):
     return int(head[9:12]), await reader.readexactly(size)
 
 
-def check(status, expected, body):
+def check(status, body, expected=200):
     if status != expected:
         raise RuntimeError(f"the service answered {status}: {body}")
 
 
-async def keep_calling(server, data, until, seconds):
+async def keep_calling(server, data, due, seconds, replies):
+    """Call whenever it is due; a call that is late, as all connections were busy, has waited since then."""
     reader, writer = await asyncio.open_connection(server.host, server.port)
-    while perf_counter() < until:
-        begin = perf_counter()
+    for moment in due:
+        begin = moment
+        if moment > perf_counter():
+            await asyncio.sleep(moment - perf_counter())
+            begin = perf_counter()
         status, body = await call(reader, writer, data)
         seconds.append(perf_counter() - begin)
-        check(status, 200, body)
+        check(status, body)
+        replies.append(body)
     writer.close()
 
 
-async def load(server, data, duration):
-    """Return how long each call took, over all connections."""
-    seconds = []
+async def answer_all(target, replies):
+    """Answer the decisions, so that not more and more of them wait; the next decision learns from all of them."""
+    reader, writer = await asyncio.open_connection(target.server.host, target.server.port)
+    ids = [json.loads(reply)["id"] for reply in replies]
+    for begin in range(0, len(ids), 1000):
+        answers = [{"id": issued, "correct": True} for issued in ids[begin : begin + 1000]]
+        check(*(await call(reader, writer, request(target.answers, {"feedback": answers}))))
+    check(*(await call(reader, writer, target.data)))
+    writer.close()
+
+
+def at_once(duration):
+    """Yield the present time, until the time is over."""
     until = perf_counter() + duration
-    await asyncio.gather(*(keep_calling(server, data, until, seconds) for _ in range(CONNECTIONS)))
+    while (now := perf_counter()) < until:
+        yield now
+
+
+def at_random(duration):
+    """Return times at which calls are due, `RATE` a second."""
+    gaps = np.random.default_rng(0).exponential(1 / RATE, int(duration * RATE))
+    return iter(perf_counter() + np.cumsum(gaps))
+
+
+async def load(target, due):
+    """Return how long each call took, over all connections."""
+    seconds, replies = [], []
+    callers = (keep_calling(target.server, target.data, due, seconds, replies) for _ in range(CONNECTIONS))
+    await asyncio.gather(*callers)
+    if target.answers is not None:
+        await answer_all(target, replies)
     return np.array(seconds)
 
 
@@ -104,7 +139,7 @@ async def make_model(server, name, features):
     width = 8 if isinstance(features, list) else "hashed"
     asked = {"name": name, "classes": ["small", "medium", "large"], "features": width}
     status, body = await call(reader, writer, request("/v1/models", asked))
-    check(status, 201, body)
+    check(status, body, 201)
     writer.close()
 
 
@@ -121,42 +156,60 @@ def fsyncs(folder, duration):
     return np.array(seconds)
 
 
+class Target(NamedTuple):
+    """A server, the request that is sent to it, and where its replies can be answered."""
+
+    server: Server
+    data: bytes
+    answers: str | None = None
+
+
+def targets(hello, service):
+    """Return what is called, by name."""
+    calls = {"hello-world of Starlette": Target(hello, request("/", FEATURES["8 numbers"]))}
+    for i, (name, features) in enumerate(FEATURES.items()):
+        asyncio.run(make_model(service, f"model{i}", features))
+        data = request(f"/v1/models/model{i}/decisions", {"features": features})
+        calls[f"durable decisions, {name}"] = Target(service, data, f"/v1/models/model{i}/feedback")
+    return calls
+
+
 def measure(folder, duration, turns):
-    """Return the calls of each kind, in turns."""
-    times = {"a plain write and fsync": [], "hello-world of Starlette": [], **{name: [] for name in FEATURES}}
+    """Return how long calls of each kind took, by turn: all at once, and at random times."""
+    syncs, fast, paced = [], {}, {}
     with Server("-c", HELLO) as hello, Server("-m", "delaytron", "serve", folder, "--port", "0") as service:
-        for i, features in enumerate(FEATURES.values()):
-            asyncio.run(make_model(service, f"model{i}", features))
+        calls = targets(hello, service)
         for _ in range(turns):
-            times["a plain write and fsync"].append(fsyncs(folder, duration / 2))
-            body = request("/", FEATURES["8 numbers"])
-            times["hello-world of Starlette"].append(asyncio.run(load(hello, body, duration)))
-            for i, (name, features) in enumerate(FEATURES.items()):
-                data = request(f"/v1/models/model{i}/decisions", {"features": features})
-                times[name].append(asyncio.run(load(service, data, duration)))
-    return times
+            syncs.append(fsyncs(folder, duration / 2))
+            for name, target in calls.items():
+                fast.setdefault(name, []).append(asyncio.run(load(target, at_once(duration))))
+                paced.setdefault(name, []).append(asyncio.run(load(target, at_random(duration))))
+    return syncs, fast, paced
 
 
-def row(name, runs, duration):
-    together = np.concatenate(runs)
-    rates = [f"{run.size / duration:,.0f}" for run in runs]
-    shown = f"durable decisions, {name}" if name in FEATURES else name
-    p50, p99 = np.percentile(together, [50, 99]) * 1e3
-    return [shown, " ".join(rates), f"{p50:.2f} ms", f"{p99:.2f} ms"]
+def milliseconds(runs):
+    return [f"{1e3 * value:.2f} ms" for value in np.percentile(np.concatenate(runs), [50, 99])]
 
 
 def service_load(quick):
     """Return the table."""
     duration, turns = (2.0, 1) if quick else (8.0, 3)
     with tempfile.TemporaryDirectory(prefix="delaytron-service-", dir=".") as folder:
-        times = measure(folder, duration, turns)
-    rows = [row(name, runs, duration / 2 if "fsync" in name else duration) for name, runs in times.items()]
-    sync, hello = (np.percentile(np.concatenate(times[name]), 99) for name in list(times)[:2])
+        syncs, fast, paced = measure(folder, duration, turns)
+    rows = [["a plain write and fsync, one thread", rates(syncs, duration / 2), *milliseconds(syncs), "", ""]]
+    for name, runs in fast.items():
+        rows.append([name, rates(runs, duration), *milliseconds(runs), *milliseconds(paced[name])])
+    sync, hello = (np.percentile(np.concatenate(runs), 99) for runs in (syncs, next(iter(paced.values()))))
     notes = [
         f"{CONNECTIONS} connections, one request at a time on each; {turns} turns of {duration:g} s, rates by turn.",
-        f"The hello-world's 99 % and twice that of a sync are {1e3 * (hello + 2 * sync):.2f} ms together.",
+        f"The hello-world's 99 % at {RATE:,} a second and twice that of a sync: {1e3 * (hello + 2 * sync):.2f} ms.",
     ]
-    return Sheet("The service under load", ["", "per second", "median", "99 %"], rows, notes)
+    header = ["", "per second", "median", "99 %", f"median at {RATE:,} a second", "99 %"]
+    return Sheet("The service under load", header, rows, notes)
+
+
+def rates(runs, duration):
+    return " ".join(f"{run.size / duration:,.0f}" for run in runs)
 
 
 def main():

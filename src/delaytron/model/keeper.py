@@ -20,7 +20,7 @@ from delaytron.records import Ints, Play, Row
 
 T = TypeVar("T")
 
-FACTS_A_SNAPSHOT = 20_000
+FACTS_A_SNAPSHOT = 50_000  # and no fewer than decisions wait: their part of a snapshot takes a time for each fact only
 
 
 class Keeper:
@@ -202,7 +202,7 @@ class Keeper:
         self._in_step = True
 
     def _keep_snapshot(self) -> None:
-        if self._since_snapshot >= FACTS_A_SNAPSHOT:
+        if self._since_snapshot >= max(FACTS_A_SNAPSHOT, len(self.core.open) + len(self.core.lapsed)):
             self.put_snapshot()
 
     def put_snapshot(self) -> None:

@@ -1,5 +1,6 @@
 """Runs the service: one process, one event loop, a thread for each model."""
 
+import gc
 import signal
 import sys
 from asyncio import TimerHandle
@@ -17,6 +18,7 @@ HEADER_SECONDS = 10.0  # that a client may take until its request has begun
 READ_SECONDS = 10.0  # that a client may read nothing of what is sent
 STOP_SECONDS = 30  # that requests may take when the service stops
 MOST_CONNECTIONS = 2_000
+COLLECT = (2_000, 10, 1_000)  # generations of garbage: a look at all that there is stops everything for long
 SWITCH_SECONDS = 0.0005  # after which a thread lets another one run: they wait for each other all the time
 
 
@@ -93,12 +95,20 @@ def run_server(backend: Backend, keys: ApiKeys, limits: Limits, host: str, port:
     _Server(config).run()
 
 
+def _collect_seldom() -> None:
+    """Let the search for garbage pass over the program itself, and seldom look at what has long been there."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT)
+
+
 class _Server(uvicorn.Server):
     """Says where it listens, as soon as it does, and lets watchers go when it stops."""
 
     async def startup(self, sockets: Any = None) -> None:
         """Begin to listen."""
         await super().startup(sockets)
+        _collect_seldom()
         for server in self.servers:
             for listening in server.sockets:
                 host, port = listening.getsockname()[:2]
