@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from delaytron.errors import InvalidInput
+from delaytron.files.locks import lock_file
 
 if sys.platform != "win32":
     import fcntl
@@ -134,16 +135,14 @@ def _create(beside: Path, mode: int) -> BinaryIO | None:
 
 
 def _hold(descriptor: int) -> bool:
-    """Lock a file as long as this process lives; False if another process was quicker, and takes it for abandoned."""
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:  # no locks here: then nobody removes what another left, either
-            return True
-        return os.fstat(descriptor).st_nlink > 0
-    return True
+    """Lock a file as long as this process lives; False if another process was quicker, and takes it for abandoned.
+
+    Where there are no locks, nobody removes what another left, either.
+    """
+    try:
+        return lock_file(descriptor)
+    except BlockingIOError:
+        return False
 
 
 def _remove_if_abandoned(beside: Path) -> None:

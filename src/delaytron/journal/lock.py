@@ -7,6 +7,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from delaytron.errors import InvalidInput
+from delaytron.files.locks import lock_file, open_lock
 
 if sys.platform != "win32":
     import fcntl
@@ -33,26 +34,16 @@ class OwnerLock:
         _held.add(self)
 
     def _open(self) -> int:
-        try:
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        except OSError as problem:
-            raise InvalidInput(
-                f"cannot write {self._path}: {problem.strerror}; check the rights of its folder"
-            ) from None
+        return open_lock(self._path, 0o666)
 
     def _take(self, path: Path) -> bool:
         """Lock the file; False if it was removed meanwhile by the one who held it."""
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                owner = self._read_owner()
-                self.forget()
-                raise InvalidInput(_in_use(path, owner)) from None
-            except OSError:  # no locks here
-                return True
-            return os.fstat(self._descriptor).st_nlink > 0
-        return True
+        try:
+            return lock_file(self._descriptor)
+        except BlockingIOError:
+            owner = self._read_owner()
+            self.forget()
+            raise InvalidInput(_in_use(path, owner)) from None
 
     def _read_owner(self) -> str:
         with suppress(OSError, ValueError):

@@ -8,9 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from delaytron.errors import InvalidInput
-
-if sys.platform != "win32":
-    import fcntl
+from delaytron.files.locks import lock_file, open_lock
 
 LARGEST_FILE = 65_536  # bytes
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -77,19 +75,8 @@ def only_writer(path: Path) -> Iterator[None]:
 
 def _lock(lock: Path) -> int:
     """Return a locked file; one that was removed by the process that held it before does not count."""
-    while True:
-        try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        except OSError as problem:
-            raise InvalidInput(f"cannot write {lock}: {problem.strerror}; check the rights of its folder") from None
-        if _hold(descriptor):
-            return descriptor
+    descriptor = open_lock(lock, 0o600)
+    while not lock_file(descriptor, wait=True):
         os.close(descriptor)
-
-
-def _hold(descriptor: int) -> bool:
-    if sys.platform != "win32":
-        with suppress(OSError):  # no locks here
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            return os.fstat(descriptor).st_nlink > 0
-    return True
+        descriptor = open_lock(lock, 0o600)
+    return descriptor
