@@ -11,16 +11,12 @@ from shutil import which
 from time import monotonic, sleep
 
 import psycopg
-import pytest
+
+from optional import do_without
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
 SECONDS = 60
 SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": signal.SIGKILL}
-
-
-def do_without(reason):
-    """Skip, but not where everything has to be there."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
 
 
 def find_programs():

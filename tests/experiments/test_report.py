@@ -1,10 +1,8 @@
 """The HTML report: one file that says what it was given, and behaves in a real browser."""
 
 import json
-import os
 import re
 from html.parser import HTMLParser
-from shutil import which
 
 import pytest
 
@@ -195,26 +193,6 @@ def test_a_report_may_have_neither_claims_nor_charts(tmp_path):
 
 
 # In a browser
-
-
-def do_without(reason):
-    """Skip, but not where everything has to be there."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    executable = which("chromium") or which("chromium-browser") or which("google-chrome")
-    if executable is None:
-        do_without("no Chromium is found: install the system's package `chromium`")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        do_without("playwright is not installed")
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

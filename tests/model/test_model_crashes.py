@@ -1,7 +1,6 @@
 """kill -9 and loss of power: nothing that a model acknowledged is lost, and its state is the replay of its journal."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from model_workload import acknowledged_in, check, lines
 
 from crashes import build_recorder, images, read_log
+from forking import Forker
 
 HERE = Path(__file__).parent
 WORKLOAD = HERE / "model_workload.py"
@@ -30,28 +30,12 @@ def folder(tmp_path):
     return folder
 
 
-class Players:
-    """A process that forks owners and answerers; each can be killed."""
+class Players(Forker):
+    """Owners and answerers of a journal."""
 
     def __init__(self, folder):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
-        command = [sys.executable, WORKLOAD, "kill", folder]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
-        )
         self.folder = folder
-        self.living = set()
-        assert self.process.stdout.readline() == "ready\n"
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def start(self, line):
-        number = self.ask(line)
-        self.living.add(number)
-        return number
+        super().__init__(WORKLOAD, "kill", folder)
 
     def start_owner(self, seed):
         number = self.start(f"own {seed}")
@@ -61,18 +45,8 @@ class Players:
             sleep(0.002)
         return number
 
-    def kill(self, number):
-        self.living.remove(number)
-        os.kill(number, signal.SIGKILL)
-        assert self.ask(f"wait {number}") == -signal.SIGKILL, "it had ended by itself"
-
     def check(self):
         assert self.ask(f"wait {self.ask('check')}") == 0
-
-    def close(self):
-        for number in self.living:  # of a test that failed
-            os.kill(number, signal.SIGKILL)
-        self.process.communicate()
 
 
 @pytest.fixture

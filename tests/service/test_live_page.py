@@ -1,10 +1,8 @@
 """The live page in a real browser, with a real service and a real stream of decisions and late answers behind it."""
 
-import os
 import re
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
-from shutil import which
 from time import monotonic
 
 import httpx
@@ -22,26 +20,6 @@ HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>
 KEY = "a-client-key-of-some-length"
 SOON = 20_000  # milliseconds
 REFUSED = re.compile(r"Failed to load resource: (net::ERR_|the server responded with a status of (401|404|429|503))")
-
-
-def do_without(reason):
-    """Skip, but not where everything has to be there."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    executable = which("chromium") or which("chromium-browser") or which("google-chrome")
-    if executable is None:
-        do_without("no Chromium is found: install the system's package `chromium`")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        do_without("playwright is not installed")
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

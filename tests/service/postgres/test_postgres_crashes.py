@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from random import Random
@@ -13,6 +12,7 @@ from postgres_play import PATIENCE, ask, check_state, run, until_learned
 from postgres_workload import MODEL, acknowledged_in, check_account
 
 from delaytron.service.postgres.tables import LEARNING, LOCKS
+from forking import Forker
 
 HERE = Path(__file__).parent
 HOLDERS = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid = %s AND granted"
@@ -23,40 +23,25 @@ pytestmark = [
 ]
 
 
-class Processes:
-    """A process that forks front ends and learners; each can be killed."""
+class Processes(Forker):
+    """Front ends and learners."""
 
     def __init__(self, dsn, folder):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
-        command = [sys.executable, HERE / "postgres_workload.py", dsn, folder]
-        log = (folder / "log").open("wb")
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment, text=True
-        )
-        log.close()
         self.folder = folder
-        self.living = set()
         self.fronts = set()
         self.learners = set()
-        assert self.process.stdout.readline() == "ready\n"
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
+        with (folder / "log").open("wb") as log:
+            super().__init__(HERE / "postgres_workload.py", dsn, folder, log=log)
 
     def start(self, line):
-        number = self.ask(line)
-        self.living.add(number)
+        number = super().start(line)
         (self.learners if line == "learn" else self.fronts).add(number)
         return number
 
     def kill(self, number):
-        self.living.remove(number)
         self.learners.discard(number)
         self.fronts.discard(number)
-        os.kill(number, signal.SIGKILL)
-        assert self.ask(f"wait {number}") == -signal.SIGKILL, "it had ended by itself"
+        super().kill(number)
 
     def told(self, number):
         path = self.folder / f"acks {number}"
@@ -83,11 +68,6 @@ class Processes:
 
     def decided(self, number):
         return sum(line.startswith("decided") for line in self.told(number))
-
-    def close(self):
-        for number in self.living:
-            os.kill(number, signal.SIGKILL)
-        self.process.communicate()
 
 
 @pytest.fixture
