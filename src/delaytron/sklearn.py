@@ -139,7 +139,8 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
 
     def predict(self, X: Any) -> Any:
         """Return the label that looks best for each row; explores nothing."""
-        return self.classes_[np.argmax(self._scores(X), axis=1)]
+        best = np.argmax(self._scores(X), axis=1)
+        return self.classes_[best]
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores of all labels, (n, K); of two labels, how much the second one is ahead, (n,)."""
