@@ -16,6 +16,7 @@ from delaytron.learners import DEFAULT_LEARNER
 from delaytron.learners.base import Learner
 from delaytron.learners.chances import chances_of, has_chances
 from delaytron.learners.named import make_named
+from delaytron.matrices import check_matrix
 from delaytron.records import Array, Ints
 from delaytron.rng import fresh_seed, stream
 from delaytron.simulation.advance import Coming, advance, draw_piece, finish
@@ -102,9 +103,11 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         y : array of shape (n,)
             Their true labels.
         """
-        rows, labels = self._check(X, y, reset=True)
-        self._begin(np.unique(labels), rows.shape[1])
-        if check_bool("shuffle", self.shuffle):
+        shuffle = check_bool("shuffle", self.shuffle)
+        rows, named = self._check(X, y, reset=True)
+        classes, labels = np.unique(named, return_inverse=True)
+        self._begin(classes, rows.shape[1])
+        if shuffle:
             order = stream(self.learner_.seed, "rows").permutation(rows.shape[0])
             rows, labels = rows[order], labels[order]
         self._play(rows, labels)
@@ -123,11 +126,13 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise InvalidInput("the first call of partial_fit needs classes=[...], all labels that will ever come")
-        rows, labels = self._check(X, y, reset=first)
+        known = self.classes_ if classes is None else np.unique(classes)
+        if not first and not np.array_equal(known, self.classes_):
+            raise InvalidInput(f"classes must be those of the first call, {self.classes_}; got {known}")
+        rows, named = self._check(X, y, reset=first)
+        labels = _labels_of(named, known)
         if first:
-            self._begin(np.unique(classes), rows.shape[1])
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise InvalidInput(f"classes must be those of the first call, {self.classes_}; got {np.unique(classes)}")
+            self._begin(known, rows.shape[1])
         self._play(rows, labels)
         return self
 
@@ -184,7 +189,7 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
     def _check(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
         rows, labels = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=reset)
         check_classification_targets(labels)
-        return rows, labels
+        return check_matrix(rows), labels
 
     def _begin(self, classes: Any, n_features: int) -> None:
         """Start with a learner that knows nothing; what is wrong is said before anything changes."""
@@ -204,18 +209,9 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _play(self, rows: Any, y: Any) -> None:
-        labels = self._labels_of(y)
+    def _play(self, rows: Any, labels: Ints) -> None:
         delays = draw_piece(as_delay(self.delay), self.learner_.seed, self.learner_.ledger.rounds, labels.size)
         self._right.append(advance(self.learner_, rows, labels, delays, self._coming))
-
-    def _labels_of(self, y: Any) -> Ints:
-        """Return labels as numbers from 0."""
-        places = np.searchsorted(self.classes_, y).clip(max=self.classes_.size - 1)
-        unknown = np.flatnonzero(self.classes_[places] != y)
-        if unknown.size:
-            raise InvalidInput(f"y must have labels of classes_ only, {self.classes_}; got {y[unknown[0]]!r}")
-        return np.asarray(places, np.int64)
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -224,3 +220,12 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
     def _scores(self, X: Any) -> Array:
         rows = self._rows(X)
         return self.learner_.scores(rows)
+
+
+def _labels_of(y: Any, classes: Any) -> Ints:
+    """Return labels as their places among the classes, which ascend."""
+    places = np.searchsorted(classes, y).clip(max=classes.size - 1)
+    unknown = np.flatnonzero(classes[places] != y)
+    if unknown.size:
+        raise InvalidInput(f"y must have labels of classes only, {classes}; got {y[unknown[0]]!r}")
+    return np.asarray(places, np.int64)
