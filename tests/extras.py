@@ -7,7 +7,7 @@ import pytest
 
 
 def needed(library):
-    """Return an optional library for a module of tests, which is skipped as a whole where it is missing."""
+    """Return an optional library; where it is missing, skip the test, or the module of tests as a whole."""
     try:
         return import_module(library)
     except ImportError:

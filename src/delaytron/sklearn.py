@@ -152,7 +152,7 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
 
-    @available_if(lambda self: has_chances(self.learner))
+    @available_if(lambda self: has_chances(self.learner))  # type: ignore[untyped-decorator] # without types
     def predict_proba(self, X: Any) -> Array:
         """Return how likely each label is, (n, K); only learners that model it have this method."""
         rows = self._rows(X)

@@ -18,7 +18,7 @@ from delaytron.learners.scoring import NO_LABELS
 from delaytron.matrices import as_kind, as_stream, check_matrix
 from delaytron.records import NEVER, Bools, Columns, Ints, Row
 from delaytron.rng import stream
-from delaytron.simulation.replay import Played, play_through
+from delaytron.simulation.replay import PlayedRun, play_through
 
 BLOCK = 2**16  # delays that are drawn together, so that they do not depend on where the pieces end
 
@@ -93,9 +93,10 @@ def _play_all(learner: Learner, matrix: Any, y: Ints, delays: Ints, coming: Comi
     return played.run.correct
 
 
-def _block(learner: Learner, matrix: Any, open_: Ints, played: Played) -> RoundBlock:
+def _block(learner: Learner, matrix: Any, open_: Ints, played: PlayedRun) -> RoundBlock:
     rows = as_stream(as_kind(matrix[open_], learner.sparse), NO_LABELS)
-    return RoundBlock(open_ + 1, rows, Columns(*(column[open_] for column in played.columns)))
+    greedy, label, prob, extra = played.columns
+    return RoundBlock(open_ + 1, rows, Columns(greedy[open_], label[open_], prob[open_], extra[open_]))
 
 
 def _play_each(learner: Learner, matrix: Any, y: Ints, delays: Ints, coming: Coming) -> Bools:

@@ -41,7 +41,7 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     return play_through(deepcopy(learner), X, y, delays, draws).run
 
 
-class Played(NamedTuple):
+class PlayedRun(NamedTuple):
     """A run, what was chosen in each of its rounds, and what the learner knows after it."""
 
     run: Run
@@ -49,7 +49,7 @@ class Played(NamedTuple):
     state: Any
 
 
-def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Played:
+def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> PlayedRun:
     """Do what `replay` does, on the learner itself; whoever wants it to go on lets it take the state over."""
     if is_begun(learner):
         raise InvalidInput(
@@ -77,12 +77,12 @@ def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> P
     return _played(learner, log, labels, type(states)(*(field[0] for field in states)))
 
 
-def _played(learner: Learner, log: Log, y: Ints, state: Any) -> Played:
+def _played(learner: Learner, log: Log, y: Ints, state: Any) -> PlayedRun:
     label = log.label[0, : y.size].astype(np.int64)
     greedy = log.greedy[0, : y.size].astype(np.int64)
     columns = Columns(greedy, label, log.prob[0, : y.size].copy(), log.extra[0, : y.size].copy())
     right = learner._is_correct(label, columns.extra, y)
-    return Played(Run(label, greedy, columns.prob, right, learner.weights_of(state)), columns, state)
+    return PlayedRun(Run(label, greedy, columns.prob, right, learner.weights_of(state)), columns, state)
 
 
 def _uniform(draws: Any, n_rounds: int) -> Array:
