@@ -32,8 +32,9 @@ def numbers_in(lines, pattern):
     return [float(found[1]) for line in lines if (found := re.search(pattern, line))]
 
 
-def test_there_are_four():
-    assert [path.name for path in FILES] == ["llm_router.py", "service_client.py", "ticket_routing.py", "web_shop.py"]
+def test_all_are_tested_here():
+    tested = ["llm_router.py", "news20_pipeline.py", "service_client.py", "ticket_routing.py", "web_shop.py"]
+    assert [path.name for path in FILES] == tested
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -71,6 +72,21 @@ def test_messages_find_their_teams(tmp_path):
     assert min(majority, before) > 0.9
     assert after[-1] < 0.7
     assert re.fullmatch(r"a message of \S+ goes to \S+, for its words (\S+, ){4}\S+", lines[-1])
+
+
+@real
+def test_a_pipeline_sorts_messages(tmp_path):
+    lines = output_of("news20_pipeline.py", tmp_path, "4000")
+    assert lines[0] == "4,000 messages to learn from, 7,532 to be sorted afterwards"
+    learning = numbers_in(lines, r"wrong while learning (\S+),")
+    last = numbers_in(lines, r"in the last quarter (\S+)$")
+    after = numbers_in(lines, r"wrong afterwards +(\S+)$")
+    (told,) = numbers_in(lines, r"told every label: wrong (\S+)$")
+    assert len(learning) == len(last) == len(after) == 3
+    assert learning == sorted(learning)  # the later the feedback, the more it costs
+    assert all(end < whole for end, whole in zip(last, learning, strict=True))
+    assert told < min(after)
+    assert max(after) < 0.7  # always the most frequent group: 0.95
 
 
 def test_a_killed_shop_goes_on(tmp_path):

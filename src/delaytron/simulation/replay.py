@@ -1,7 +1,7 @@
 """One run, pure: the same arrays always give the same bits, and the learner passed in stays as it was."""
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from delaytron.learners.rounds import is_begun
 from delaytron.learners.rule import stack
 from delaytron.learners.scoring import new_scratch
 from delaytron.matrices import as_kind, as_stream, check_matrix, is_sparse
-from delaytron.records import Array, Run, Span
+from delaytron.records import Array, Columns, Ints, Log, Run, Span
 from delaytron.simulation.scenarios import deliver, empty_log, empty_scenarios, max_open_rounds
 
 
@@ -38,35 +38,51 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     >>> run.labels.tolist(), run.correct.tolist()
     ([1, 1, 0], [True, True, True])
     """
-    twin = deepcopy(learner)
-    if is_begun(twin):
+    return play_through(deepcopy(learner), X, y, delays, draws).run
+
+
+class PlayedRun(NamedTuple):
+    """A run, what was chosen in each of its rounds, and what the learner knows after it."""
+
+    run: Run
+    columns: Columns
+    state: Any
+
+
+def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> PlayedRun:
+    """Do what `replay` does, on the learner itself; whoever wants it to go on lets it take the state over."""
+    if is_begun(learner):
         raise InvalidInput(
-            f"this learner was interrupted in round {twin.ledger.rounds + 1}; let it decide once more first"
+            f"this learner was interrupted in round {learner.ledger.rounds + 1}; let it decide once more first"
         )
-    twin.flush()
+    learner.flush()
     matrix = check_matrix(X, learner.n_features)
-    if twin.ledger.rounds == 0:
-        twin._reset_state(sparse=is_sparse(matrix))
-    matrix = as_kind(matrix, twin.sparse)
+    if learner.ledger.rounds == 0:
+        learner._reset_state(sparse=is_sparse(matrix))
+    matrix = as_kind(matrix, learner.sparse)
     T = matrix.shape[0]
     labels = check_integers("y", y, T, 0, learner.n_classes - 1)
-    scenarios = empty_scenarios(1, T, twin.feedback_model)
+    scenarios = empty_scenarios(1, T, learner.feedback_model)
     scenarios.rows[0] = np.arange(T)
     scenarios.draws[0] = _uniform(draws, T)
-    scenarios.flips[0] = twin.feedback_model.flip_mask(twin._noise.random(scenarios.flips.size))
-    deliver(check_integers("delays", delays, T, 1), twin.feedback_model, scenarios, 0)
-    log = empty_log(1, T, len(twin.rule.extras))
-    before = (twin.ledger.rounds, twin.pending)
-    states = twin._with_capacity(max_open_rounds(scenarios) if twin.rule.per_round_state else T)
+    scenarios.flips[0] = learner.feedback_model.flip_mask(learner._noise.random(scenarios.flips.size))
+    deliver(check_integers("delays", delays, T, 1), learner.feedback_model, scenarios, 0)
+    log = empty_log(1, T, len(learner.rule.extras))
+    before = (learner.ledger.rounds, learner.pending)
+    states = learner._with_capacity(max_open_rounds(scenarios) if learner.rule.per_round_state else T)
     stream = as_stream(matrix, labels)
-    params = stack(twin.params)
-    scratch = new_scratch(twin.n_classes)
-    twin.rule.play(stream, scenarios, np.zeros(1, np.int64), log, states, params, scratch, before, Span(0, T, 0))
-    played = log.label[0, :T].astype(np.int64)
-    greedy = log.greedy[0, :T].astype(np.int64)
-    state = type(states)(*(field[0] for field in states))
-    right = twin._is_correct(played, log.extra[0, :T], labels)
-    return Run(played, greedy, log.prob[0, :T].copy(), right, twin.weights_of(state))
+    params = stack(learner.params)
+    scratch = new_scratch(learner.n_classes)
+    learner.rule.play(stream, scenarios, np.zeros(1, np.int64), log, states, params, scratch, before, Span(0, T, 0))
+    return _played(learner, log, labels, type(states)(*(field[0] for field in states)))
+
+
+def _played(learner: Learner, log: Log, y: Ints, state: Any) -> PlayedRun:
+    label = log.label[0, : y.size].astype(np.int64)
+    greedy = log.greedy[0, : y.size].astype(np.int64)
+    columns = Columns(greedy, label, log.prob[0, : y.size].copy(), log.extra[0, : y.size].copy())
+    right = learner._is_correct(label, columns.extra, y)
+    return PlayedRun(Run(label, greedy, columns.prob, right, learner.weights_of(state)), columns, state)
 
 
 def _uniform(draws: Any, n_rounds: int) -> Array:
