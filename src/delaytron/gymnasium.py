@@ -11,7 +11,7 @@ import numpy as np
 from delaytron.checks import check_choice, check_integer
 from delaytron.datasets.base import Dataset
 from delaytron.datasets.convert import as_dataset
-from delaytron.datasets.named import load
+from delaytron.datasets import load
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.kernels.arrivals import schedule

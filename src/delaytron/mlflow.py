@@ -31,6 +31,7 @@ with warnings.catch_warnings(action="ignore"):  # it warns of its own type hints
     pyfunc.FLAVOR_NAME  # noqa: B018 - MLflow imports it when it is first used
 
 FILE = "model.safetensors"
+MOST_SHOWN = 1000  # features of a row that is kept as an example
 REQUIREMENTS = (f"delaytron[mlflow]=={__version__}",)
 
 
@@ -94,9 +95,10 @@ class Predictor:
         """Return a label for each row of a frame, a matrix or a list of dicts."""
         if isinstance(self.model, Learner):
             return self.model.predict(_matrix(data))
-        takes_vectors = isinstance(self.model._keeper.recipe.asked["features"], int)
-        rows = _matrix(data) if takes_vectors else _dicts(data)
-        return np.array([self.model.predict(row) for row in rows])
+        features = _features(self.model)
+        rows = _matrix(data) if isinstance(features, int) else _dicts(data, features)
+        labels = [self.model.predict(row) for row in rows]
+        return np.array(labels, None if all(isinstance(label, int) for label in labels) else object)
 
 
 def _load_pyfunc(path: str) -> Predictor:
@@ -113,25 +115,35 @@ def _flavor(model: Any, folder: str) -> dict[str, Any]:
 
 
 def _defaults(model: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options, with what MLflow would else guess."""
-    given = {"pip_requirements": list(REQUIREMENTS), **options}
-    if "conda_env" in options:
-        given.pop("pip_requirements")
-    signature = _signature(model)
-    return given if signature is None else {"signature": signature, **given}
+    """Return the options, with what MLflow would else guess or ask for: requirements, and the form of the rows."""
+    needed = {} if "conda_env" in options else {"pip_requirements": list(REQUIREMENTS)}
+    return needed | _form_of(model) | options
 
 
-def _signature(model: Any) -> Any:
-    """Return what goes in and out, of features whose form is fixed."""
-    features = model.n_features if isinstance(model, Learner) else model._keeper.recipe.asked["features"]
-    if features == "hashed":
-        return None
-    is_text = isinstance(model, Model) and all(isinstance(name, str) for name in model.classes)
-    labels = Schema([ColSpec(DataType.string)] if is_text else [TensorSpec(np.dtype(np.int64), (-1,))])
-    if isinstance(features, int):
-        return ModelSignature(Schema([TensorSpec(np.dtype(np.float64), (-1, features))]), labels)
-    columns = [ColSpec(DataType.double, name, required=False) for name in features]
-    return ModelSignature(Schema(columns), labels)
+def _form_of(model: Any) -> dict[str, Any]:
+    """Return the signature and a row as an example, of features whose form is fixed."""
+    features = _features(model)
+    example: Any
+    if isinstance(features, int) and features <= MOST_SHOWN:
+        inputs = Schema([TensorSpec(np.dtype(np.float64), (-1, features))])
+        example = np.zeros((1, features))
+    elif isinstance(features, list):
+        inputs = Schema([ColSpec(DataType.double, name, required=False) for name in features])
+        example = [dict.fromkeys(features, 0.0)]
+    else:
+        return {}
+    return {"signature": ModelSignature(inputs, _labels(model)), "input_example": example}
+
+
+def _features(model: Any) -> Any:
+    """Return what features a model takes, as `dt.Model` is told it."""
+    return model.n_features if isinstance(model, Learner) else model._keeper.recipe.asked["features"]
+
+
+def _labels(model: Any) -> Any:
+    """Return what a model predicts."""
+    has_text = isinstance(model, Model) and any(isinstance(name, str) for name in model.classes)
+    return Schema([ColSpec(DataType.string)] if has_text else [TensorSpec(np.dtype(np.int64), (-1,))])
 
 
 def _matrix(data: Any) -> Any:
@@ -139,12 +151,20 @@ def _matrix(data: Any) -> Any:
     return read_features(data).X if is_frame(data) else data
 
 
-def _dicts(data: Any) -> Sequence[Mapping[str, Any]]:
-    """Return rows as dicts."""
+def _dicts(data: Any, features: Any) -> Sequence[Any]:
+    """Return rows as dicts; the columns of a matrix are the listed features."""
     if hasattr(data, "to_dicts"):  # polars
         return list(data.to_dicts())
     if hasattr(data, "to_dict"):  # pandas
         return list(data.to_dict(orient="records"))
     if isinstance(data, Mapping):
         return [data]
+    if isinstance(data, np.ndarray) and data.ndim == 2 and isinstance(features, list):
+        return [dict(zip(features, row, strict=True)) for row in _as_wide(data, len(features)).tolist()]
     return list(data)
+
+
+def _as_wide(data: Any, n_features: int) -> Any:
+    if data.shape[1] != n_features:
+        raise InvalidInput(f"rows must have {n_features} features, got {data.shape[1]}")
+    return data
