@@ -10,6 +10,7 @@ import pytest
 
 import delaytron as dt
 from delaytron.learners.options import own_parameters
+from optional import need
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -35,6 +36,7 @@ BLOCKS = [
 ]
 QUOTES = [case for case in BLOCKS if case.values[1].startswith(QUOTE)]
 RUN_ELSEWHERE = ("service.md",)  # it needs a service: tests/service/test_service_page.py
+NEEDS = {"onnx.md": ("onnx", "onnxruntime"), "mlflow.md": ("mlflow",), "gymnasium.md": ("gymnasium",)}  # extras
 EXAMPLES = [case for case in BLOCKS if not case.values[1].startswith(QUOTE) and case.values[0] not in RUN_ELSEWHERE]
 
 
@@ -145,6 +147,7 @@ def printed(line, promised):
 
 @pytest.mark.parametrize(("page", "block"), EXAMPLES)
 def test_examples_run_and_print_what_they_say(page, block, tmp_path, monkeypatch, capsys):
+    need(page.removesuffix(".md"), *NEEDS.get(page, ()))
     monkeypatch.chdir(tmp_path)
     exec(compile(block, f"docs/{page}", "exec"), {})  # noqa: S102
     promised = re.findall(r"^ *print\(.*\)\s+# (.*)$", block, re.MULTILINE)

@@ -88,6 +88,13 @@ def test_heavy_packages_are_imported_only_where_used(heavy):
     assert at_top <= (shown if heavy in ("rich", "typer") else set())
 
 
+@pytest.mark.parametrize(("extra", "door"), [("onnx", "learners.onnx_graph"), ("mlflow",) * 2, ("gymnasium",) * 2])
+def test_extras_are_imported_at_the_top_of_their_doors_only(extra, door):
+    users = {name for name, tree in modules() for module, _, _ in imports(tree) if module.split(".")[0] == extra}
+    assert users == {door}
+    assert not [name for name, tree in modules() if door in imported_modules(name, tree)]
+
+
 def test_no_class_name_is_used_twice():
     names = [node.name for _, tree in modules() for node in tree.body if isinstance(node, ast.ClassDef)]
     twice = {name for name in names if names.count(name) > 1}
