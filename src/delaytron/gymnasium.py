@@ -9,9 +9,9 @@ import gymnasium
 import numpy as np
 
 from delaytron.checks import check_choice, check_integer
+from delaytron.datasets import load
 from delaytron.datasets.base import Dataset
 from delaytron.datasets.convert import as_dataset
-from delaytron.datasets import load
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.kernels.arrivals import schedule
@@ -28,8 +28,8 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
     """Rows of a data set, one after another: an action is a label, and whether it was right is told later.
 
     The observation is the row of a round. `step` ends the round and begins the next one: its
-    ``info["feedback"]`` lists ``(round, reward)`` of the rounds whose answers arrive now, ascending, where the reward is
-    1 for the true label and else 0; the reward of the step is their sum. So with a delay of 1 every step tells its own
+    ``info["feedback"]`` lists ``(round, reward)`` of the rounds whose answers arrive now, ascending, where the reward
+    is 1 for the true label and else 0; the reward of the step is their sum. So with a delay of 1 every step tells its own
     reward, as usual; with longer delays that of an earlier one. Rounds count from 1, and ``info["round"]`` is that of
     the observation. After the last round the episode is truncated: what has not arrived by then never does.
 
@@ -107,7 +107,7 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
         """Return the row of this round; after the last one, that of the last one again."""
         place = self._rows[min(self._now, self.config.n_rounds) - 1]
         row: Any = self.data.X[[place]] if self.data.sparse else self.data.X[place]
-        return row.toarray()[0] if self.data.sparse else row.copy()
+        return np.array(row.toarray()[0] if self.data.sparse else row)
 
 
 def _plain(action: Any) -> Any:

@@ -1,7 +1,7 @@
 """Learners and models in MLflow: saved, logged and served as the flavor `pyfunc`; it needs the extra `mlflow`.
 
-What MLflow keeps is the safetensors file of `save`, and no pickle. It predicts greedily: it explores nothing, and learns
-nothing. `load_model` gives the learner or the model itself, which decides and learns on.
+What MLflow keeps is the safetensors file of `save`, and no pickle. It predicts greedily: it explores nothing, and
+learns nothing. `load_model` gives the learner or the model itself, which decides and learns on.
 """
 
 import warnings
@@ -81,7 +81,9 @@ def load_model(path: str | Path) -> Any:
     folder = Path(path) if Path(path).is_dir() else Path(download_artifacts(artifact_uri=str(path)))
     known = Described.load(str(folder)).flavors.get(pyfunc.FLAVOR_NAME, {})
     if known.get(pyfunc.MAIN) != __name__:
-        raise InvalidInput(f"{path} is an MLflow model, but not one that delaytron.mlflow saved; use mlflow.pyfunc.load_model")
+        raise InvalidInput(
+            f"{path} is an MLflow model, but not one that delaytron.mlflow saved; use mlflow.pyfunc.load_model"
+        )
     return load(folder / known[pyfunc.DATA])
 
 
@@ -117,7 +119,7 @@ def _flavor(model: Any, folder: str) -> dict[str, Any]:
 def _defaults(model: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options, with what MLflow would else guess or ask for: requirements, and the form of the rows."""
     needed = {} if "conda_env" in options else {"pip_requirements": list(REQUIREMENTS)}
-    return needed | _form_of(model) | options
+    return {**needed, **_form_of(model), **options}
 
 
 def _form_of(model: Any) -> dict[str, Any]:

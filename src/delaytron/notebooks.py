@@ -87,7 +87,7 @@ def _row(cells: Sequence[Any], first: str) -> str:
 
 
 def _cell(kind: str, side: str, value: Any) -> str:
-    shown = "–" if value is None else text_of(value)
+    shown = "-" if value is None else text_of(value)
     paler = ";opacity:.75" if kind == "th" else ""
     return f'<{kind} style="{CELL};text-align:{side};font-weight:400{paler}">{shown}</{kind}>'
 

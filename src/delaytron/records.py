@@ -28,7 +28,7 @@ class Decision(NamedTuple, Generic[Id, Label]):
     greedy: Label
     prob: float
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self: Any) -> str:
         from delaytron.notebooks import facts, page  # noqa: PLC0415 - for notebooks only
 
         return page("Decision", facts(self._asdict()))

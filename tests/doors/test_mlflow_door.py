@@ -161,7 +161,7 @@ def test_a_logged_model_is_found_by_its_address():
 
 
 def test_what_is_no_model_is_refused_and_nothing_is_written(tmp_path):
-    with pytest.raises(dt.InvalidInput, match="model must be a learner or a dt.Model, got"):
+    with pytest.raises(dt.InvalidInput, match=r"model must be a learner or a dt\.Model, got"):
         door.save_model("banditron", tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
 
@@ -170,6 +170,6 @@ def test_models_of_others_are_told_apart(tmp_path):
     mlflow.pyfunc.save_model(
         path=str(tmp_path / "other"), loader_module="json", data_path=__file__, pip_requirements=[]
     )
-    with pytest.raises(dt.InvalidInput, match="not one that delaytron.mlflow saved") as caught:
+    with pytest.raises(dt.InvalidInput, match=r"not one that delaytron\.mlflow saved") as caught:
         door.load_model(tmp_path / "other")
     assert "\n" not in str(caught.value)

@@ -201,7 +201,9 @@ def model_of(classes, features, **settings):
     return model, data.X[:, columns]
 
 
-@pytest.mark.parametrize("settings", [{}, {"learner": "delaytron", "average": True, "gamma": 0.3}], ids=["logit", "mean"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"learner": "delaytron", "average": True, "gamma": 0.3}], ids=["logit", "mean"]
+)
 def test_models_answer_with_names_and_take_what_is_missing_for_0(settings, tmp_path):
     names = ["a", "b", "c", "d"]
     model, X = model_of(["small", "großer", "<none>"], names, **settings)

@@ -60,11 +60,15 @@ def linear_form(learner: Learner, averaged: bool = True) -> LinearForm:
     cls = type(learner)
     form = FORMS.get((cls.scores, cls.predict))
     if form is None:
-        raise InvalidInput(f"{cls.__name__} computes its scores in its own way, so that no linear formula is known of it")
+        raise InvalidInput(
+            f"{cls.__name__} computes its scores in its own way, so that no linear formula is known of it"
+        )
     with learner._lock:
         found = form(learner, averaged)
     if not all(np.isfinite(part).all() for part in (found.weights, found.constant, found.scale)):
-        raise InvalidInput(f"the weights of this {cls.__name__} are not finite: they are of no use; begin with a new one")
+        raise InvalidInput(
+            f"the weights of this {cls.__name__} are not finite: they are of no use; begin with a new one"
+        )
     return found
 
 

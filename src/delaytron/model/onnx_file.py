@@ -18,7 +18,9 @@ def export(keeper: Keeper, path: str | Path) -> None:
     """Write the graph of `predict` among the classes that may be chosen, by their names."""
     encoder = keeper.encoder
     if not isinstance(encoder, DenseEncoder):
-        raise InvalidInput("hashed features cannot be exported: an ONNX graph reads numbers; give features=[names] or n")
+        raise InvalidInput(
+            "hashed features cannot be exported: an ONNX graph reads numbers; give features=[names] or n"
+        )
     form, names, learner = keeper.read(_known)
     notes = {"learner": learner, "classes": json.dumps(names), "features": json.dumps(encoder._names)}
     write_form(form, path, _as_labels(names), missing=isinstance(encoder, NamedEncoder), notes=notes)

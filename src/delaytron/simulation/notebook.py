@@ -6,6 +6,7 @@ import numpy as np
 
 from delaytron.formats import assignments, with_margin
 from delaytron.notebooks import Curve, curve_figure, facts, page, table
+from delaytron.records import Array
 from delaytron.simulation.results import Result
 
 COLUMNS = ("setting", "error", "greedy error")
@@ -16,7 +17,7 @@ def show(result: Result) -> str:
     parts = sorted((part for _, part in result.groups()), key=lambda part: part.final_error.mean())
     best = parts[0]
     errors = best.errors()
-    told = {
+    told: dict[str, Any] = {
         "delay": result.delay,
         "runs": f"{len(best.run)} of {result.rounds[-1]} rounds",
         "error": with_margin(errors["error"], errors["error_margin"]),
@@ -36,7 +37,7 @@ def _curve(result: Result) -> Curve:
     return Curve("error so far", result.rounds.tolist(), rates.mean(axis=0).tolist(), margins.tolist())
 
 
-def half_widths(values: Any) -> Any:
+def half_widths(values: Array) -> Array:
     """Return the half widths of the 95 % intervals of the means over runs, one for each column; NaN for a single run.
 
     Examples
@@ -49,7 +50,7 @@ def half_widths(values: Any) -> Any:
     n = len(values)
     if n < 2:
         return np.full(values.shape[1], np.nan)
-    return stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n)
+    return np.asarray(stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n))
 
 
 def _settings(parts: list[Result]) -> str:
