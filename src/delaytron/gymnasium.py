@@ -29,9 +29,9 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
 
     The observation is the row of a round. `step` ends the round and begins the next one: its
     ``info["feedback"]`` lists ``(round, reward)`` of the rounds whose answers arrive now, ascending, where the reward
-    is 1 for the true label and else 0; the reward of the step is their sum. So with a delay of 1 every step tells its own
-    reward, as usual; with longer delays that of an earlier one. Rounds count from 1, and ``info["round"]`` is that of
-    the observation. After the last round the episode is truncated: what has not arrived by then never does.
+    is 1 for the true label and else 0; the reward of the step is their sum. So with a delay of 1 every step tells its
+    own reward, as usual; with longer delays that of an earlier one. Rounds count from 1, and ``info["round"]`` is that
+    of the observation. After the last round the episode is truncated: what has not arrived by then never does.
 
     ``reset(seed=s)`` shows the rows, with the delays, of ``simulate(..., seed=s)``. Without a seed every episode
     is another one.
