@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.errors import InvalidInput
+from delaytron.kernels.linear import lanes_of
 from delaytron.kernels.standard import CENTRE, INVERSE
 from delaytron.learners.bandit_logit import BanditLogit
 from delaytron.learners.base import Learner
@@ -31,13 +32,18 @@ class Standard(NamedTuple):
 
 
 class LinearForm(NamedTuple):
-    """The formula above: (K, d) weights, K constants, and c; `sharpness` where softmax(sharpness s) means something."""
+    """The formula above: (K, d) weights, K constants, and c; `sharpness` where softmax(sharpness s) means something.
+
+    `lanes` and `sparse` say in which order the learner takes sums, see `kernels.linear.lanes_of`.
+    """
 
     weights: Array
     constant: Array
     standard: Standard | None = None
     scale: float = 1.0
     sharpness: float | None = None
+    lanes: int = 4
+    sparse: bool = False
 
     def only(self, labels: Ints) -> "LinearForm":
         """Return the formula for some of the labels."""
@@ -69,7 +75,8 @@ def linear_form(learner: Learner, averaged: bool = True) -> LinearForm:
         raise InvalidInput(
             f"the weights of this {cls.__name__} are not finite: they are of no use; begin with a new one"
         )
-    return found
+    sparse = learner.sparse and found.standard is None
+    return found._replace(lanes=lanes_of(learner.n_classes, sparse), sparse=sparse)
 
 
 def _of_weights(learner: Any, averaged: bool) -> LinearForm:

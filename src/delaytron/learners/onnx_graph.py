@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from delaytron._version import __version__
 from delaytron.errors import InvalidInput
 from delaytron.kernels.standard import LARGEST
 from delaytron.learners.linear_form import LinearForm
+from delaytron.learners.onnx_sums import Graph, add_sums
 
 OPSET = 17
 IR_VERSION = 8  # that of the same release as the operators: older runtimes read it, too
@@ -17,26 +18,13 @@ MOST_BYTES = 2**31 - 2**24  # of weights: a file of Protocol Buffers ends at 2 G
 ROWS = "rows"  # the name of the free dimension
 
 
-class Graph:
-    """Nodes and constants, each by a name."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-
-    def constant(self, name: str, value: Any) -> str:
-        """Add a constant."""
-        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
-        return name
-
-    def add(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
-        """Add a node with one output."""
-        self.nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
-        return output
-
-
 def make_graph(
-    form: LinearForm, labels: Any = None, *, missing: bool = False, notes: Mapping[str, str] | None = None
+    form: LinearForm,
+    labels: Any = None,
+    *,
+    exact: bool = True,
+    missing: bool = False,
+    notes: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return the file of a graph from rows `X` to `label`, `scores` and, of a softmax, `probabilities`.
 
@@ -44,6 +32,8 @@ def make_graph(
     ----------
     labels : array of str or int64, optional
         What the classes are called; by default their numbers.
+    exact : bool
+        Take sums in the order of the learner; or leave it to a matrix product.
     missing : bool
         Whether NaN in a row counts as 0.
     notes : dict of str
@@ -52,7 +42,7 @@ def make_graph(
     Examples
     --------
     >>> import onnx
-    >>> model = onnx.load_from_string(make_graph(LinearForm(np.eye(2, 3), np.zeros(2))))
+    >>> model = onnx.load_from_string(make_graph(LinearForm(np.eye(2, 3), np.zeros(2)), exact=False))
     >>> [node.op_type for node in model.graph.node]
     ['MatMul', 'Add', 'ArgMax', 'Identity']
     """
@@ -60,7 +50,7 @@ def make_graph(
         raise InvalidInput(f"an ONNX file holds 2 GiB, these weights are {form.weights.nbytes}; use fewer features")
     graph = Graph()
     row = _without_missing(graph) if missing else "X"
-    lead = _add_scores(graph, form, row)
+    lead = _add_scores(graph, form, row, exact)
     outputs = [_add_label(graph, lead, labels), _tensor("scores", (ROWS, len(form.weights)))]
     _finish_scores(graph, form, lead)
     if form.sharpness is not None:
@@ -80,11 +70,14 @@ def _without_missing(graph: Graph) -> str:
     return graph.add("Where", ["is_missing", "zero", "X"], "row")
 
 
-def _add_scores(graph: Graph, form: LinearForm, row: str) -> str:
+def _add_scores(graph: Graph, form: LinearForm, row: str, exact: bool) -> str:
     """Add what the greedy label is found by; return its name."""
     if form.standard is not None:
         row = _standardize(graph, form, row)
-    graph.add("MatMul", [row, graph.constant("weights", form.weights.T)], "products")
+    if exact:
+        add_sums(graph, form, row, "products")
+    else:
+        graph.add("MatMul", [row, graph.constant("weights", form.weights.T)], "products")
     lead = graph.add("Add", ["products", graph.constant("constant", form.constant)], "sums")
     return lead if form.standard is None else graph.add("Div", [lead, "length"], "lead")
 

@@ -101,15 +101,21 @@ class Stateful:
             rounds.recover(self)
             save(self, path)
 
-    def export_onnx(self, path: str | Path) -> None:
+    def export_onnx(self, path: str | Path, *, exact: bool = True) -> None:
         """Write the greedy prediction as an ONNX graph, which runs without this package; needs the extra `onnx`.
 
         Rows `X` of 64-bit floats give `label` (as `predict` does), `scores` and, where the learner has a softmax,
         `probabilities` that it gives to the labels. See docs/onnx.md.
+
+        Parameters
+        ----------
+        exact : bool
+            Take sums in the order of `predict`, so that labels agree where scores differ in the last bit only; or leave
+            the order to the runtime, which is faster.
         """
         from delaytron.learners.onnx_file import export  # noqa: PLC0415 - it knows all learners
 
-        export(self, path)  # type: ignore[arg-type]
+        export(self, path, exact)  # type: ignore[arg-type]
 
     def size(self, sparse: bool) -> Size:
         """Return for what the state of this learner must have room."""

@@ -181,11 +181,11 @@ class Model:
         """Write the model as it is to one file without a journal; `dt.load` reads it."""
         replace_file(Path(path), self._keeper.run(lambda _: self._keeper.pack_with_ids()))
 
-    def export_onnx(self, path: str | Path) -> None:
-        """Write `predict` as an ONNX graph, for vectors or a fixed list of named features; needs the extra `onnx`."""
+    def export_onnx(self, path: str | Path, *, exact: bool = True) -> None:
+        """Write `predict` as an ONNX graph, for vectors or a list of named features; see `Learner.export_onnx`."""
         from delaytron.model.onnx_file import export  # noqa: PLC0415 - seldom needed
 
-        export(self._keeper, path)
+        export(self._keeper, path, exact)
 
     def close(self) -> None:
         """Close the journal; it can be opened again."""

@@ -14,7 +14,7 @@ from delaytron.model.fixed import DenseEncoder, NamedEncoder
 from delaytron.model.keeper import Keeper
 
 
-def export(keeper: Keeper, path: str | Path) -> None:
+def export(keeper: Keeper, path: str | Path, exact: bool) -> None:
     """Write the graph of `predict` among the classes that may be chosen, by their names."""
     encoder = keeper.encoder
     if not isinstance(encoder, DenseEncoder):
@@ -23,7 +23,7 @@ def export(keeper: Keeper, path: str | Path) -> None:
         )
     form, names, learner = keeper.read(_known)
     notes = {"learner": learner, "classes": json.dumps(names), "features": json.dumps(encoder._names)}
-    write_form(form, path, _as_labels(names), missing=isinstance(encoder, NamedEncoder), notes=notes)
+    write_form(form, path, _as_labels(names), exact=exact, missing=isinstance(encoder, NamedEncoder), notes=notes)
 
 
 def _known(core: Core) -> tuple[Any, list[Any], str]:
