@@ -13,6 +13,8 @@ if BESIDE.is_dir():
     os.environ.setdefault("DELAYTRON_DATA", str(BESIDE))
 REAL_DATA = Path(os.environ.get("DELAYTRON_DATA", "absent"))
 
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # no test may need a network
+
 TORTURE = bool(os.environ.get("DELAYTRON_TORTURE"))  # set by `make torture`
 
 settings.register_profile(

@@ -1,14 +1,24 @@
-"""What tests need that not every machine has."""
+"""What tests need that not every machine has: without it they are skipped, and in CI they fail."""
 
 import os
+from importlib.util import find_spec
 from shutil import which
 
 import pytest
 
 
 def do_without(reason):
-    """Skip, but not where everything has to be there."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    """Skip a test, or the module of tests as a whole, but not where everything has to be there."""
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason, allow_module_level=True)
+
+
+def need(*libraries):
+    """Return if these are installed."""
+    missing = [library for library in libraries if find_spec(library) is None]
+    if missing:
+        do_without(f"{', '.join(missing)} is not installed: run `make extras`")
 
 
 @pytest.fixture(scope="module")
@@ -17,10 +27,9 @@ def browser():
     executable = which("chromium") or which("chromium-browser") or which("google-chrome")
     if executable is None:
         do_without("no Chromium is found: install the system's package `chromium`")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        do_without("playwright is not installed: run `make extras`")
+    need("playwright")
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield chromium

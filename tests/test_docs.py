@@ -10,7 +10,7 @@ import pytest
 
 import delaytron as dt
 from delaytron.learners.options import own_parameters
-from extras import needed
+from optional import need
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -36,7 +36,12 @@ BLOCKS = [
 ]
 QUOTES = [case for case in BLOCKS if case.values[1].startswith(QUOTE)]
 RUN_ELSEWHERE = ("service.md",)  # it needs a service: tests/service/test_service_page.py
-EXTRAS = {"river.md": "river"}  # pages whose examples need one
+NEEDS = {  # extras
+    "gymnasium.md": ("gymnasium",),
+    "mlflow.md": ("mlflow",),
+    "onnx.md": ("onnx", "onnxruntime"),
+    "river.md": ("river",),
+}
 EXAMPLES = [case for case in BLOCKS if not case.values[1].startswith(QUOTE) and case.values[0] not in RUN_ELSEWHERE]
 
 
@@ -147,7 +152,7 @@ def printed(line, promised):
 
 @pytest.mark.parametrize(("page", "block"), EXAMPLES)
 def test_examples_run_and_print_what_they_say(page, block, tmp_path, monkeypatch, capsys):
-    needed(EXTRAS.get(page, "delaytron"))
+    need(*NEEDS.get(page, ()))
     monkeypatch.chdir(tmp_path)
     exec(compile(block, f"docs/{page}", "exec"), {})  # noqa: S102
     promised = re.findall(r"^ *print\(.*\)\s+# (.*)$", block, re.MULTILINE)

@@ -7,8 +7,13 @@ import pytest
 from import_graph import DRAWING, PAGE, drawing, graph, imports, modules, redrawn, room_of, rooms_used, stages
 
 COMPILER = {"compiler.build", "compiler.cache", "compiler.inline", "kernels.lanes_llvm", "kernels.tiles_llvm"}
-DOORS = {"sklearn", "river"}  # modules that extend classes of the library of the same name
 
+DOORS = {  # modules that nobody imports who does not use these libraries
+    "gymnasium": {"gymnasium"},
+    "mlflow": {"mlflow"},
+    "onnx": {"learners.onnx_graph", "learners.onnx_sums"},
+    "river": {"river"},
+}
 STAGE = {room: place for place, rooms in enumerate(stages()) for room in rooms}
 
 
@@ -80,7 +85,7 @@ def test_only_the_compiler_files_import_numba():
     "heavy",
     [
         *["scipy", "pyarrow", "matplotlib", "joblib", "sklearn", "safetensors", "pooch", "torch", "httpx", "rich"],
-        *["typer", "river"],
+        "typer",
     ],
 )
 def test_heavy_packages_are_imported_only_where_used(heavy):
@@ -88,7 +93,14 @@ def test_heavy_packages_are_imported_only_where_used(heavy):
         name for name, tree in modules() for module, _, top in imports(tree) if top and module.split(".")[0] == heavy
     }
     shown = {name for name in at_top if name.split(".")[0] == "cli"}
-    assert at_top <= (shown if heavy in ("rich", "typer") else {heavy} & DOORS)
+    assert at_top <= (shown if heavy in ("rich", "typer") else {"sklearn"} & {heavy})
+
+
+@pytest.mark.parametrize(("extra", "doors"), DOORS.items())
+def test_extras_are_imported_at_the_top_of_their_doors_only(extra, doors):
+    users = {name for name, tree in modules() for module, _, _ in imports(tree) if module.split(".")[0] == extra}
+    assert users == doors
+    assert not [name for name, tree in modules() if name not in doors and doors & set(imported_modules(name, tree))]
 
 
 def test_no_class_name_is_used_twice():

@@ -28,6 +28,11 @@ class Decision(NamedTuple, Generic[Id, Label]):
     greedy: Label
     prob: float
 
+    def _repr_html_(self: Any) -> str:
+        from delaytron.notebooks import facts, page  # noqa: PLC0415 - for notebooks only
+
+        return page("Decision", facts(self._asdict()))
+
 
 class Row(NamedTuple):
     """One example: a dense row (`indices` is None), or the non-zeros of a sparse one."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from extras import needed
+from optional import need
 
-needed("river")
+need("river")
 from river import checks  # noqa: E402 - after the module is skipped where it is missing
 
 from delaytron.river import DelayedClassifier  # noqa: E402

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import delaytron as dt
 from delaytron.model.encoding import make_encoder
-from extras import needed
+from optional import need
 
-needed("river")
+need("river")
 from river import compose, datasets, evaluate, metrics, preprocessing, stream  # noqa: E402
 
 from delaytron.river import DelayedClassifier  # noqa: E402

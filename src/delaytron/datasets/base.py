@@ -104,6 +104,17 @@ class Dataset:
         sizes = f"{self.n_rows} rows, {self.n_features} features, {self.n_classes} classes"
         return f"Dataset({self.name!r}, {sizes}, {form})"
 
+    def _repr_html_(self) -> str:
+        from delaytron.notebooks import facts, page, table  # noqa: PLC0415 - for notebooks only
+
+        sizes = {"rows": self.n_rows, "features": self.n_features, "form": "sparse" if self.sparse else "dense"}
+        known = {"source": self.source, "licence": self.licence}
+        told = sizes | {"error of the most frequent class": self.majority_error} | {k: v for k, v in known.items() if v}
+        counts = np.bincount(self.y, minlength=self.n_classes)
+        shares = (f"{count / self.n_rows:.1%}" for count in counts.tolist())
+        rows = zip(self.class_names, counts.tolist(), shares, strict=True)
+        return page(self.name, facts(told), table(("class", "rows", "share"), rows, self.n_classes))
+
 
 def _check_classes(y: NDArray[np.int64], n_rows: int, n_classes: int) -> NDArray[np.int64]:
     if y.ndim != 1 or len(y) != n_rows:

@@ -44,6 +44,17 @@ def zero_weights(n_runs: int, size: Size) -> Array:
     return memory[begin : begin + count].reshape(n_runs, *shape)
 
 
+def lanes_of(n_classes: int, sparse: bool) -> int:
+    """Return how many sums side by side make a score: what another tool must do alike to get the same bits.
+
+    Of a dense row every so many-th product goes into the same sum, what is left over is added last; of a sparse one
+    every second non-zero. The upper half of the sums is added to the lower until one is left.
+    """
+    if sparse:
+        return 2
+    return 8 if n_classes < 9 else 4
+
+
 def as_matrix(W: Array, n_classes: int, sparse: bool) -> Array:
     """Return the weights as the K x d matrix of the paper, whatever way they are held."""
     return W[:, :n_classes].T if sparse else W

@@ -39,6 +39,11 @@ class SetDecision(NamedTuple):
     prob: float
     labels: tuple[int, ...]
 
+    def _repr_html_(self) -> str:
+        from delaytron.notebooks import facts, page  # noqa: PLC0415 - for notebooks only
+
+        return page("Decision", facts(self._asdict()))
+
 
 class Params(NamedTuple):
     """Exploration rate, the size of a set, the number of such sets, and the estimator."""

@@ -101,6 +101,22 @@ class Stateful:
             rounds.recover(self)
             save(self, path)
 
+    def export_onnx(self, path: str | Path, *, exact: bool = True) -> None:
+        """Write the greedy prediction as an ONNX graph, which runs without this package; needs the extra `onnx`.
+
+        Rows `X` of 64-bit floats give `label` (as `predict` does), `scores` and, where the learner has a softmax,
+        `probabilities` that it gives to the labels. See docs/onnx.md.
+
+        Parameters
+        ----------
+        exact : bool
+            Take sums in the order of `predict`, so that labels agree where scores differ in the last bit only; or leave
+            the order to the runtime, which is faster.
+        """
+        from delaytron.learners.onnx_file import export  # noqa: PLC0415 - it knows all learners
+
+        export(self, path, exact)  # type: ignore[arg-type]
+
     def size(self, sparse: bool) -> Size:
         """Return for what the state of this learner must have room."""
         return Size(self.n_classes, self.n_features, sparse)
@@ -143,8 +159,17 @@ class Stateful:
         return {name: getattr(self, name) for name in names}
 
     def __repr__(self) -> str:
-        shown = {k: v for k, v in self.settings().items() if k == "seed" or k not in COMMON or v != COMMON[k]}
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._shown_settings().items())})"
+
+    def _repr_html_(self) -> str:
+        from delaytron.notebooks import facts, page  # noqa: PLC0415 - for notebooks only
+
+        known = {"rounds played": self.ledger.rounds, "waiting for an answer": self.ledger.pending}
+        return page(type(self).__name__, facts(known | self._shown_settings()))
+
+    def _shown_settings(self) -> dict[str, Any]:
+        """Return the settings that say something: those that all learners have only where they are not the usual."""
+        return {k: v for k, v in self.settings().items() if k == "seed" or k not in COMMON or v != COMMON[k]}
 
 
 rounds.ENTRIES.update(call.__code__ for call in (Stateful.save, fields_of))

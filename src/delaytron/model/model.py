@@ -181,6 +181,12 @@ class Model:
         """Write the model as it is to one file without a journal; `dt.load` reads it."""
         replace_file(Path(path), self._keeper.run(lambda _: self._keeper.pack_with_ids()))
 
+    def export_onnx(self, path: str | Path, *, exact: bool = True) -> None:
+        """Write `predict` as an ONNX graph, for vectors or a list of named features; see `Learner.export_onnx`."""
+        from delaytron.model.onnx_file import export  # noqa: PLC0415 - seldom needed
+
+        export(self._keeper, path, exact)
+
     def close(self) -> None:
         """Close the journal; it can be opened again."""
         self._keeper.close()
@@ -206,3 +212,8 @@ class Model:
     def __repr__(self) -> str:
         asked = self._keeper.recipe.asked
         return f"Model({self.classes}, learner={asked['learner']!r}, open={len(self._keeper.core.open)})"
+
+    def _repr_html_(self) -> str:
+        from delaytron.model.notebook import show  # noqa: PLC0415 - for notebooks only
+
+        return show(self._keeper)

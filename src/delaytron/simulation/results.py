@@ -177,6 +177,11 @@ class Result:
 
         plot_curves([self], path)
 
+    def _repr_html_(self) -> str:
+        from delaytron.simulation.notebook import show  # noqa: PLC0415 - for notebooks only
+
+        return show(self)
+
     def __repr__(self) -> str:
         what = f"{self.learner} on {self.dataset}, {self.delay}, {len(self.run)} runs of {self.rounds[-1]} rounds"
         return f"Result({what}, final error {self.final_error.mean():.4f})"
