@@ -35,6 +35,7 @@ from delaytron.simulation.results import Result
 from delaytron.simulation.simulate import simulate
 
 if TYPE_CHECKING:
+    from delaytron import logs
     from delaytron.client import AsyncClient, Client
     from delaytron.journal import Journal
     from delaytron.model.files import load
@@ -47,6 +48,7 @@ LATER = {  # what is imported when it is first used: a simulation needs no datab
     "Model": "delaytron.model.model",
     "load": "delaytron.model.files",
 }
+PACKAGES = ("logs",)  # the same
 
 __all__ = [
     "DEFAULT_LEARNER",
@@ -86,6 +88,7 @@ __all__ = [
     "datasets",
     "delays",
     "load",
+    "logs",
     "replay",
     "simulate",
     "theory",
@@ -93,6 +96,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in PACKAGES:
+        return import_module(f"delaytron.{name}")
     if name not in LATER:
         raise AttributeError(f"module 'delaytron' has no attribute {name!r}")
     globals()[name] = getattr(import_module(LATER[name]), name)

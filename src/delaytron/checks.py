@@ -11,6 +11,8 @@ import numpy as np
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER, Ints
 
+LONGEST_NAME = 200  # bytes of the name of a class
+MOST_NAME = 2**63  # integers stand in 64 bits on disk
 SMALLEST, LARGEST = 1e-50, 1e50  # of factors and of norms: beyond what 32-bit floats can hold, far from 64-bit limits
 
 
@@ -105,3 +107,19 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     close = get_close_matches(str(value), words, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     raise InvalidInput(f"{name} must be one of {', '.join(words)}; got {value!r}{hint}")
+
+
+def as_class_name(name: Any) -> str | int | None:
+    """Return the name of a class as the text or the integer that it is, None if it cannot be one.
+
+    Examples
+    --------
+    >>> as_class_name("tea"), as_class_name(7), as_class_name(""), as_class_name(True)
+    ('tea', 7, None, None)
+    """
+    if isinstance(name, str):
+        text = str.__str__(name)
+        return text if 0 < len(text.encode("utf-8", "replace")) <= LONGEST_NAME and text.isprintable() else None
+    if isinstance(name, bool) or not isinstance(name, numbers.Integral):
+        return None
+    return int(name) if abs(int(name)) < MOST_NAME else None

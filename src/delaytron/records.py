@@ -108,7 +108,7 @@ class Span(NamedTuple):
     ahead: int
 
 
-class Log(NamedTuple):
+class RoundRing(NamedTuple):
     """The columns of the open rounds, a ring whose length is a power of two, and the mistakes so far.
 
     `mistakes` counts the played labels that were wrong and, second, the greedy ones. `losses` sums up the hinge of the

@@ -242,8 +242,9 @@ class TestExport:
         assert [row["round"] for row in rows] == list(range(1, 41))
         rng = np.random.default_rng(0)
         for i, row in enumerate(rows):
-            assert row["values"] == rng.normal(size=3).tolist()
-            assert row["allowed"] == (["small", "large"] if i % 5 == 0 else None)
+            assert row["features"] == rng.normal(size=3).tolist()
+            every = [0, 1, 2] if i <= 15 else None if i <= 18 else [0, 2, 3]
+            assert row["allowed"] == ([0, 2] if i % 5 == 0 else every)
             if i % 3 == 0 and i >= 4 and rows[i - 4]["status"] == "answered":
                 assert rows[i - 4]["outcome"] == round(float(rng.random()), 3)
             elif i % 3 == 0 and i >= 4:
@@ -262,15 +263,20 @@ class TestExport:
         assert document["bytes"] == (tmp_path / "o.parquet").stat().st_size
         assert (document["decided"], document["purged"]) == (5, 0)
         for row, decision in zip(table.to_pylist(), made, strict=True):
-            assert tuple(row[name] for name in decision._fields) == decision
-            assert sorted(map(abs, row["values"])) == sorted([1.0, decision.round])
-            assert len(row["indices"]) == 2
+            assert (row["id"], row["round"], row["prob"]) == (decision.id, decision.round, decision.prob)
+            assert [[10, 20][row[name]] for name in ("label", "greedy")] == [decision.label, decision.greedy]
+            assert sorted(map(abs, row["features"]["values"])) == sorted([1.0, decision.round])
+            assert len(row["features"]["indices"]) == 2
             assert row["learner"] == dt.DEFAULT_LEARNER
             assert timedelta(0) <= datetime.now(UTC) - row["decided_at"] < timedelta(minutes=10)
             assert row["received_at"] is None or row["received_at"] >= row["decided_at"]
         assert table["status"].to_pylist() == ["answered", "cancelled", "answered", "open", "open"]
         assert table["outcome"].to_pylist() == [1.0, None, float(made[2].label == 20), None, None]
-        assert [time is None for time in table["received_at"].to_pylist()] == [False, False, False, True, True]
+        assert [time is None for time in table["received_at"].to_pylist()] == [False, True, False, True, True]
+        assert [time is None for time in table["ended_at"].to_pylist()] == [False, False, False, True, True]
+        log = dt.logs.read_parquet(tmp_path / "o.parquet")
+        assert (log.classes, log.n_features, log.features.shape) == ((10, 20), 2**18, (5, 2**18))
+        assert log.until == max(log.decided_at.max(), table["ended_at"].cast("int64").to_pandas().max())
 
     def test_row_groups_bound_the_memory(self, journal, tmp_path, monkeypatch):
         monkeypatch.setattr("delaytron.model.export.GROUP", 16)
@@ -291,8 +297,23 @@ class TestExport:
             label = model.decide([1.0], allowed=[7]).label
         assert label == 7
         delaytron("export", tmp_path / "a.db", tmp_path / "o.parquet")
-        row = pq.read_table(tmp_path / "o.parquet").to_pylist()[0]
-        assert (row["label"], row["allowed"]) == ("7", ["7"])
+        log = dt.logs.read_parquet(tmp_path / "o.parquet")
+        assert (log.classes, log.labels.tolist(), log.allowed.tolist()) == (("a", "7"), [1], [[False, True]])
+
+    def test_classes_that_come_and_go_are_allowed_while_they_are_there(self, tmp_path):
+        with dt.Model(["a", "b"], features=1, journal=tmp_path / "a.db", seed=1) as model:
+            model.decide([1.0])
+            model.add_class("c")
+            model.decide([1.0])
+            model.retire_class("a")
+            model.decide([1.0])
+            model.add_class("a")
+            model.decide([1.0], allowed=["b", "c"])
+            model.decide([1.0])
+        delaytron("export", tmp_path / "a.db", tmp_path / "o.parquet")
+        log = dt.logs.read_parquet(tmp_path / "o.parquet")
+        assert log.classes == ("a", "b", "c")
+        assert ["".join("abc"[k] for k in row.nonzero()[0]) for row in log.allowed] == ["ab", "abc", "bc", "bc", "abc"]
 
     def test_a_journal_without_decisions_is_an_empty_table(self, tmp_path):
         dt.Model(["a", "b"], journal=tmp_path / "a.db").close()

@@ -39,6 +39,7 @@ def test_an_event_is_what_the_fields_say(tmp_path):
         weight=1.0,
         apprenticed=False,
         multi=json.dumps(MULTI).encode(),
+        time="2021-02-04T16:31:29.2460000Z",
     )
     assert sum(found.probs) == pytest.approx(1)
 
@@ -85,7 +86,7 @@ def test_capitals_of_the_label_do_not_matter(tmp_path):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (outcome("e1", 0.5), Observation(1, "e1", 0.5, False)),
+        (outcome("e1", 0.5), Observation(1, "e1", 0.5, False, "2021-02-05T01:48:38.423Z")),
         ({"EventId": "e1", "v": 0.5}, Observation(1, "e1", 0.5, False)),
         ({"EventId": "e1", "v": 1}, Observation(1, "e1", 1.0, False)),
         ({"EventId": "e1", "ActionTaken": True}, Observation(1, "e1", None, True)),

@@ -15,8 +15,9 @@ from sklearn.feature_extraction import FeatureHasher
 import delaytron as dt
 from delaytron.errors import InvalidInput
 from delaytron.journal.records import ANSWERED, EXPIRED, OPEN
+from delaytron.logs import actions as log_actions
 from delaytron.logs import context_features
-from delaytron.model import facts, keeper, log_actions, log_events
+from delaytron.model import facts, keeper, log_events
 from delaytron.model.adopting import Elsewhere, adopt
 from delaytron.model.log_import import import_dsjson
 from delaytron.model.log_survey import LogTerms

@@ -9,7 +9,7 @@ from typing import Any
 from delaytron.compiler.kernel import kernel, slot
 from delaytron.kernels.explore import rival_of
 from delaytron.kernels.linear import prefetch_row, row_of
-from delaytron.records import Array, Ints, Log, Play, Row, Scenarios, Span, Stream
+from delaytron.records import Array, Ints, Play, RoundRing, Row, Scenarios, Span, Stream
 
 pick: Any = slot()  # (state, params, x, allowed, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, observation): what one answer does to the state
@@ -31,7 +31,7 @@ def play(
     stream: Stream,
     scenarios: Scenarios,
     scenario_of: Ints,
-    log: Log,
+    log: RoundRing,
     states: Any,
     params: Any,
     scratch: tuple[Array, Array],
@@ -54,7 +54,7 @@ def play(
 def play_block(
     stream: Stream,
     scenario: Scenarios,
-    log: Log,
+    log: RoundRing,
     state: Any,
     params: Any,
     scratch: tuple[Array, Array],
@@ -140,6 +140,6 @@ def scenario_at(scenarios: Scenarios, w: int) -> Scenarios:
 
 
 @kernel
-def columns_at(log: Log, r: int) -> Log:
+def columns_at(log: RoundRing, r: int) -> RoundRing:
     """Return the columns of one run."""
-    return Log(log.greedy[r], log.label[r], log.prob[r], log.extra[r], log.mistakes[r], log.losses[r])
+    return RoundRing(log.greedy[r], log.label[r], log.prob[r], log.extra[r], log.mistakes[r], log.losses[r])

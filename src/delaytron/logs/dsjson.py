@@ -36,7 +36,8 @@ class Event(NamedTuple):
     there is none; it was `observed`, or is what the service took for events without an outcome. An event that was
     `deferred` counts only if an observation says that its action was taken; one to be `skipped` never does. It stands
     for `weight` events of which all but one were dropped. Where it is `apprenticed`, the reward is not that of the
-    outcome, but whether the service chose as the caller would have. It `has_id`, or is named by its line.
+    outcome, but whether the service chose as the caller would have. It `has_id`, or is named by its line. `time` and
+    `heard` are when it was decided and when the outcome came, as the log says it.
     """
 
     line: int
@@ -54,6 +55,8 @@ class Event(NamedTuple):
     weight: float
     apprenticed: bool
     multi: bytes  # the actions as they stand in the line: the same bytes are the same actions
+    time: Any = None
+    heard: Any = None
 
 
 class Observation(NamedTuple):
@@ -63,6 +66,7 @@ class Observation(NamedTuple):
     id: str
     reward: float | None
     activates: bool
+    heard: Any = None
 
 
 class Unusable(NamedTuple):
@@ -93,7 +97,7 @@ def read_records(path: str | Path, longest: int = LONGEST) -> Iterator[Record]:
     >>> event.id, event.context, event.actions[event.label], event.prob, event.reward
     ('e1', {'hour': 7}, {'id': 'coffee'}, 0.8, 1.0)
     >>> late
-    Observation(line=2, id='e0', reward=0.5, activates=False)
+    Observation(line=2, id='e0', reward=0.5, activates=False, heard=None)
     """
     path = Path(path)
     for number, line in read_lines(path, longest):
@@ -153,6 +157,8 @@ def _event(number: int, named: str, found: LogLine, raw: dict[str, Raw]) -> Even
         fields.weight(found),
         cost is not None and found.original_cost not in (None, cost),
         multi,
+        found.time,
+        fields.time_heard(found.o or []),
     )
 
 
@@ -187,4 +193,4 @@ def _observation(number: int, found: LogLine) -> Observation:
     outcomes, taken = fields.heard(found.observations or [])
     told = [value for value in (found.reward_value, found.v) if value is not None]
     reward = fields.first_number(told or outcomes)
-    return Observation(number, found.event_id, reward, taken or found.action_taken is True)
+    return Observation(number, found.event_id, reward, taken or found.action_taken is True, found.enqueued)

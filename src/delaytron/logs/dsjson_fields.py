@@ -15,6 +15,7 @@ class Noted(Struct):
 
     v: Any = None
     action_taken: Any = field(name="ActionTaken", default=None)
+    time: Any = field(name="EnqueuedTimeUtc", default=None)
 
 
 class LogLine(Struct):
@@ -42,6 +43,8 @@ class LogLine(Struct):
     observations: list[Noted] | None = field(name="Observations", default=None)
     outcomes: Any = field(name="_outcomes", default=None)
     continuous: Any = field(name="_label_ca", default=None)
+    time: Any = field(name="Timestamp", default=None)
+    enqueued: Any = field(name="EnqueuedTimeUtc", default=None)
 
 
 _decode = msgspec.json.Decoder(LogLine).decode
@@ -121,3 +124,8 @@ def first_number(values: list[Any]) -> float | None:
             except OverflowError:  # an integer that no float can hold
                 continue
     return None
+
+
+def time_heard(notes: list[Noted]) -> Any:
+    """Return when the first outcome was reported, as the log says it."""
+    return next((note.time for note in notes if note.v is not None), None)

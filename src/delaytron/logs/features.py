@@ -61,11 +61,12 @@ def _of_list(items: list[Any], depth: int) -> Any:
     merged: dict[str, Any] = {}
     for place, item in enumerate(items):
         named = item if isinstance(item, Mapping) else {str(place): item}
-        _merge(merged, _of_dict(named, depth).items())
+        merge(merged, _of_dict(named, depth).items())
     return merged
 
 
-def _merge(into: dict[str, Any], more: Iterable[tuple[str, Any]]) -> None:
+def merge(into: dict[str, Any], more: Iterable[tuple[str, Any]]) -> None:
+    """Add features to others; numbers of one name add up."""
     for name, value in more:
         into[name] = _both(name, into[name], value) if name in into else value
 
@@ -78,7 +79,7 @@ def _both(name: str, one: Any, other: Any) -> Any:
         return one + other
     if isinstance(one, dict) and isinstance(other, dict):
         both = dict(one)
-        _merge(both, other.items())
+        merge(both, other.items())
         return both
     if isinstance(one, str | list) and isinstance(other, str | list):
         return [*_listed(one), *_listed(other)]

@@ -2,38 +2,26 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from delaytron.checks import LONGEST_NAME, as_class_name
 from delaytron.errors import InvalidInput
 from delaytron.model.values import shown
 from delaytron.records import Ints
 
 Name: TypeAlias = str | int
 
-LONGEST = 200  # bytes of a name
-MOST = 2**63  # integers stand in 64 bits on disk
-
 
 def check_name(name: Any) -> Name:
     """Return the name of a class, or raise."""
-    plain = _plain(name)
-    if isinstance(plain, str) and 0 < len(plain.encode("utf-8", "replace")) <= LONGEST and plain.isprintable():
-        return plain
-    if isinstance(plain, int) and abs(plain) < MOST:
+    plain = as_class_name(name)
+    if plain is not None:
         return plain
     raise InvalidInput(
-        f"a class must be named by a printable text of up to {LONGEST} bytes or by an integer, got {shown(name)}"
+        f"a class must be named by a printable text of up to {LONGEST_NAME} bytes or by an integer, got {shown(name)}"
     )
-
-
-def _plain(name: Any) -> Name | None:
-    """Return a name as the text or the integer that it is, None if it is neither."""
-    if isinstance(name, str):
-        return str.__str__(name)
-    return None if isinstance(name, bool) or not isinstance(name, Integral) else int(name)
 
 
 def check_names(names: Any) -> list[Name]:
@@ -74,7 +62,7 @@ class Classes:
 
     def label(self, name: Any) -> int:
         """Return the label of a name, or raise."""
-        plain = _plain(name)
+        plain = as_class_name(name)
         label = None if plain is None else self._labels.get(plain)
         if label is None:
             close = get_close_matches(shown(name), map(repr, self.names), n=1)

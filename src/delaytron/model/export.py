@@ -1,7 +1,6 @@
-"""The decisions of a journal as a table for others: what was chosen, with which probability, and what came of it."""
+"""The decisions of a journal as a log: what was chosen, with which probability, and what came of it."""
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,9 @@ from delaytron.errors import InvalidInput
 from delaytron.files.atomic import replacing
 from delaytron.journal.records import ANSWERED, OPEN
 from delaytron.journal.view import JournalView
+from delaytron.logs.schema import DENSE, SPARSE, About, log_schema
 from delaytron.model import facts
+from delaytron.model.classes import Classes, Name
 from delaytron.model.fact_checks import WORDS, begin
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 Started = Callable[[int], Callable[[int], object]]
 
 GROUP = 10_000  # decisions that are read, and written as a row group, at once
+CHANGES = (facts.CLASS_ADDED, facts.CLASS_RETIRED)
+LATEST = "SELECT max(wall) FROM (SELECT wall FROM facts UNION ALL SELECT wall FROM inbox)"
 ENDINGS = (facts.ANSWERED, facts.EXPIRED, facts.CANCELLED, facts.RECORDED, facts.REDEEMED)
 DECISIONS = """
 SELECT facts.seq, facts.id, facts.wall, facts.body, ids.status, ids.value, ended.wall, ended.redeemed
@@ -51,16 +54,22 @@ class _Made(NamedTuple):
     ended: int | None
 
 
-class _About(NamedTuple):
-    """What all decisions of a journal share."""
+class _Shared(NamedTuple):
+    """What all decisions of a journal share; `changes` of its classes are facts, in their order."""
 
-    names: Sequence[Any]
+    about: About
     learner: str
     told_labels: bool
+    sparse: bool
+    first_classes: list[Name]
+    changes: list[tuple[int, int, Name]]
 
 
 def export_journal(path: str | Path, target: Path, started: Started | None = None) -> Exported:
-    """Write the decisions of a journal to a Parquet file, some thousand at once; another process may go on writing.
+    """Write the decisions of a journal to a Parquet file that `dt.logs.read_parquet` reads, some thousand at once.
+
+    Another process may go on writing. Beside the columns of a log there are `round`, `greedy` (what looked best),
+    `status` and `ended_at`, when a decision was answered, cancelled or expired.
 
     Parameters
     ----------
@@ -79,56 +88,69 @@ def export_journal(path: str | Path, target: Path, started: Started | None = Non
     ...     with dt.Model(classes=["a", "b"], features=2, journal=f"{folder}/a.db", seed=1) as model:
     ...         said = model.feedback(model.decide([1.0, 0.5], id="req-1").id, reward=0.7)
     ...         export_journal(f"{folder}/a.db", file)
-    ...     pyarrow.parquet.read_table(file).select(["id", "values", "outcome", "status"]).to_pylist()
+    ...     pyarrow.parquet.read_table(file).select(["id", "features", "outcome", "status"]).to_pylist()
+    ...     dt.logs.read_parquet(file)
     Exported(decided=1, purged=0)
-    [{'id': 'req-1', 'values': [1.0, 0.5], 'outcome': 0.7, 'status': 'answered'}]
+    [{'id': 'req-1', 'features': [1.0, 0.5], 'outcome': 0.7, 'status': 'answered'}]
+    Log(1 decisions, 1 with an outcome, 2 classes, 2 features)
     """
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
 
     with JournalView(path) as view:
-        about = _read_about(view)
-        schema = _schema(about)
+        shared = _read_shared(view)
+        schema = _schema(shared)
         counts = view.count_by_kind()
         count = sum(counts.get(kind, 0) for kind in facts.DECISIONS)
         advance = None if started is None else started(count)
+        offers = _Offers(shared)
         with replacing(Path(target)) as file, ParquetWriter(file, schema) as writer:
             for made in _groups(view):
-                writer.write_table(_table(made, about, schema))
+                writer.write_table(_table(made, shared, offers, schema))
                 if advance is not None:
                     advance(len(made))
         return Exported(count, view.purged())
 
 
-def _read_about(view: JournalView) -> _About:
+def _read_shared(view: JournalView) -> _Shared:
     recipe, core = begin(view)
-    names = core.classes.names if view.classes is None else json.loads(view.classes)
+    rows = view.rows("SELECT seq, kind, body FROM facts WHERE kind IN (?, ?) ORDER BY seq", CHANGES)
+    changes = [(seq, kind, facts.decode(body)) for seq, kind, body in rows]
+    first = list(core.classes.names)
+    names = list(dict.fromkeys([*first, *(name for _, kind, name in changes if kind == facts.CLASS_ADDED)]))
     if not all(isinstance(name, int) for name in names):
         names = [str(name) for name in names]  # a column has one type
-    return _About(names, recipe.asked["learner"], core.learner.feedback_type == "label")
+    about = About(tuple(names), core.encoder.n_features, view.rows(LATEST)[0][0])
+    sparse = core.encoder.sparse
+    return _Shared(about, recipe.asked["learner"], core.learner.feedback_type == "label", sparse, first, changes)
 
 
-def _schema(about: _About) -> "pa.Schema":
+def _schema(shared: _Shared) -> "pa.Schema":
+    """Return the schema of a log, with further columns."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-    name = pa.int64() if isinstance(about.names[0], int) else pa.string()
-    time = pa.timestamp("us", tz="UTC")
-    word = pa.dictionary(pa.int8(), pa.string())
-    columns = {
-        "id": pa.string(),
-        "round": pa.int64(),
-        "decided_at": time,
-        "indices": pa.list_(pa.uint32()),
-        "values": pa.list_(pa.float64()),
-        "allowed": pa.list_(name),
-        "label": name,
-        "greedy": name,
-        "prob": pa.float64(),
-        "learner": word,
-        "outcome": pa.float64(),
-        "status": word,
-        "received_at": time,
-    }
-    return pa.schema(columns)
+    schema = log_schema(SPARSE if shared.sparse else DENSE, shared.about)
+    for name, kind in (("round", pa.int64()), ("greedy", pa.int32()), ("status", pa.string())):
+        schema = schema.append(pa.field(name, kind, nullable=False))
+    return schema.append(pa.field("ended_at", pa.timestamp("ns", tz="UTC")))
+
+
+class _Offers:
+    """Which classes could be chosen, fact after fact: they come and go."""
+
+    def __init__(self, shared: _Shared) -> None:
+        self.classes = Classes(shared.first_classes)
+        self.changes = iter(shared.changes)
+        self.next = next(self.changes, None)
+        self.count = len(shared.about.classes)
+
+    def of(self, made: _Made) -> Any:
+        """Return the labels among which a decision was made; None if they were all."""
+        while self.next is not None and self.next[0] < made.seq:
+            _, kind, name = self.next
+            (self.classes.add if kind == facts.CLASS_ADDED else self.classes.retire)(name)
+            self.next = next(self.changes, None)
+        labels = made.told.labels(self.classes.allowed(None))
+        return None if labels.size == self.count else labels
 
 
 def _groups(view: JournalView) -> Iterator[list[_Made]]:
@@ -153,37 +175,35 @@ def _made(seq: int, id: str, wall: int, body: bytes, *became: Any) -> _Made:
         raise InvalidInput(f"fact {seq} is damaged: {problem}; see delaytron verify") from None
 
 
-def _table(made: list[_Made], about: _About, schema: "pa.Schema") -> "pa.Table":
+def _table(made: list[_Made], shared: _Shared, offers: _Offers, schema: "pa.Schema") -> "pa.Table":
     """Return decisions as a table."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     told = [one.told for one in made]
+    outcomes = [_outcome(one, shared.told_labels) for one in made]
     columns = {
         "id": [one.id for one in made],
-        "round": [one.round for one in told],
-        "decided_at": [one.wall // 1000 for one in made],
-        "indices": _lists([one.indices for one in told], "<u4"),
-        "values": _lists([one.values for one in told], "<f8"),
-        "allowed": [_allowed(one, about.names) for one in told],
-        "label": [about.names[one.label] for one in told],
-        "greedy": [about.names[one.greedy] for one in told],
+        "decided_at": [one.wall for one in made],
+        "features": [_features(one) for one in told],
+        "allowed": [offers.of(one) for one in made],
+        "label": [one.label for one in told],
         "prob": [one.prob for one in told],
-        "learner": [about.learner] * len(made),
-        "outcome": [_outcome(one, about.told_labels) for one in made],
+        "learner": [shared.learner] * len(made),
+        "outcome": outcomes,
+        "received_at": [None if outcome is None else one.ended for one, outcome in zip(made, outcomes, strict=True)],
+        "round": [one.round for one in told],
+        "greedy": [one.greedy for one in told],
         "status": [WORDS[one.status] for one in made],
-        "received_at": [None if one.ended is None else one.ended // 1000 for one in made],
+        "ended_at": [one.ended for one in made],
     }
-    arrays = {name: pa.array(column, type=schema.field(name).type) for name, column in columns.items()}
-    return pa.table(arrays, schema=schema)
+    empty = [None] * len(made)
+    arrays = [pa.array(columns.get(field.name, empty), type=field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _lists(stored: Sequence[bytes | None], kind: str) -> list[Any]:
-    return [None if content is None else np.frombuffer(content, kind) for content in stored]
-
-
-def _allowed(told: facts.Decided, names: Sequence[Any]) -> list[Any] | None:
-    """Return the names of the classes to which a decision was restricted."""
-    return None if told.allowed is None else [names[label] for label in np.frombuffer(told.allowed, "<u4")]
+def _features(told: facts.Decided) -> Any:
+    values = np.frombuffer(told.values, "<f8")
+    return values if told.indices is None else {"indices": np.frombuffer(told.indices, "<u4"), "values": values}
 
 
 def _outcome(made: _Made, told_labels: bool) -> float | None:

@@ -11,13 +11,13 @@ from delaytron.errors import ConflictingFeedback, InvalidInput
 from delaytron.journal.clock import Moment
 from delaytron.journal.records import Status
 from delaytron.learners.looking import look, room_to_look
+from delaytron.logs.actions import names_by
 from delaytron.logs.dsjson import Event, Observation, Record
 from delaytron.logs.features import context_features
 from delaytron.model.adopting import Elsewhere, adopt
 from delaytron.model.answering import answer
 from delaytron.model.classes import Name
 from delaytron.model.keeper import Keeper
-from delaytron.model.log_actions import names_by
 from delaytron.model.log_survey import Survey, bad_id
 from delaytron.model.reward_mean import RewardMean
 from delaytron.records import Ints, Row

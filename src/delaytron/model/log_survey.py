@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from delaytron.errors import InvalidInput
 from delaytron.journal.ids import check_id
+from delaytron.logs.actions import MOST_CLASSES, NUMBER, ActionNames, Named
 from delaytron.logs.dsjson import Event, Observation, Record, Unusable, read_records
 from delaytron.logs.features import context_features
 from delaytron.model.classes import Name
 from delaytron.model.encoding import FeatureEncoder
-from delaytron.model.log_actions import MOST_CLASSES, NUMBER, ActionNames, Named
 
 HARMLESS = ("other", "not_activated", "other_class")  # a strict import leaves these out without a word, too
 

@@ -1,9 +1,10 @@
 """Batches: runs played side by side, as many as fit the memory, on all cores."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from delaytron.simulation.scenarios import (
 )
 from delaytron.simulation.windows import Window, windows
 
+if TYPE_CHECKING:
+    from delaytron.simulation.run_logs import LogPlan, RunLogs
+
 MEMORY = 56 * 2**20  # bytes that the runs being played may take, all threads together
 MEMORY_OF_STREAM = 192 * 2**20  # the same where every batch reads the file again
 BATCH_RUNS = 32
@@ -44,6 +48,7 @@ class BatchPlan:
     config: SimulationConfig
     progress: Progress | None
     make_scenarios: Callable[[Sequence[int], SimulationConfig, FeedbackModel], tuple[Scenarios, int]] = make_scenarios
+    logs: "LogPlan | None" = None
 
     @property
     def memory(self) -> int:
@@ -108,7 +113,7 @@ def _batches(plan: BatchPlan, learners: list[Learner], jobs: list[Job], threads:
 
 
 def _play(plan: BatchPlan, learners: list[Learner], jobs: list[Job]) -> tuple[Ints, Array]:
-    """Play one batch; return mistakes and losses (see `Log`) of every run at every checkpoint."""
+    """Play one batch; return mistakes and losses (see `RoundRing`) of every run at every checkpoint."""
     pattern = learners[jobs[0][1]]
     rule = pattern.rule
     scratch = new_scratch(plan.data.n_classes)
@@ -117,23 +122,39 @@ def _play(plan: BatchPlan, learners: list[Learner], jobs: list[Job]) -> tuple[In
     scenario_of = np.searchsorted(runs, [run for run, _ in jobs])
     params = rule.params(*map(np.array, zip(*(learners[entry].params for _, entry in jobs), strict=True)))
     size = pattern.size(plan.data.sparse)._replace(n_open=max_open_rounds(scenarios) if rule.per_round_state else 1)
-    log = empty_log(len(jobs), longest, len(rule.extras), plan.config.losses)
+    piece = None if plan.logs is None else plan.logs.n_rounds
+    log = empty_log(len(jobs), max(longest, piece or 0), len(rule.extras), plan.config.losses)
     states = rule.init(params, size)
     stops = checkpoints(plan.config.n_rounds, plan.config.n_checkpoints).tolist()
     noted = []
-    for window in windows(plan.data, scenarios, longest):
-        for begin, end in _spans(window, stops):
-            span = Span(begin, end, plan.ahead)
-            rule.play(window.stream, window.scenarios, scenario_of, log, states, params, scratch, (0, 0), span)
-            if end in stops:
-                noted.append((log.mistakes.copy(), log.losses.copy()))
-            if plan.progress is not None:
-                plan.progress((end - begin) * len(jobs))
+    with _opened(plan, jobs) as logs:
+        for window in windows(plan.data, scenarios, longest):
+            logged = window.begin
+            for begin, end in _spans(window, stops, piece):
+                span = Span(begin, end, plan.ahead)
+                rule.play(window.stream, window.scenarios, scenario_of, log, states, params, scratch, (0, 0), span)
+                if end in stops:
+                    noted.append((log.mistakes.copy(), log.losses.copy()))
+                if logs is not None and (end - logged == piece or end == window.end):
+                    logs.write(window, scenario_of, log, (logged, end))
+                    logged = end
+                if plan.progress is not None:
+                    plan.progress((end - begin) * len(jobs))
     mistakes, losses = (np.stack(parts, axis=1) for parts in zip(*noted, strict=True))
     return mistakes, losses
 
 
-def _spans(window: Window, stops: list[int]) -> Iterator[tuple[int, int]]:
-    """Cut the rounds of a window at the checkpoints."""
-    inside = [stop for stop in stops if window.begin < stop < window.end]
-    return pairwise([window.begin, *inside, window.end])
+def _opened(plan: BatchPlan, jobs: list[Job]) -> "AbstractContextManager[RunLogs | None]":
+    """Return the logs of runs, to be opened; None if nobody asks for them."""
+    if plan.logs is None:
+        return nullcontext()
+    from delaytron.simulation.run_logs import RunLogs  # noqa: PLC0415 - slow to import, seldom needed
+
+    return RunLogs(plan.logs, jobs, plan.config)
+
+
+def _spans(window: Window, stops: list[int], piece: int | None) -> Iterator[tuple[int, int]]:
+    """Cut the rounds of a window at the checkpoints and, for a log, into pieces of so many rounds."""
+    inside = {stop for stop in stops if window.begin < stop < window.end}
+    inside.update(range(window.begin, window.end, piece or window.end - window.begin))
+    return pairwise([*sorted(inside), window.end])

@@ -11,7 +11,7 @@ from delaytron.delays import Delay
 from delaytron.kernels.arrivals import schedule
 from delaytron.kernels.loop import ANSWERED, EXPIRED, REVISED
 from delaytron.learners.feedback import FeedbackModel
-from delaytron.records import Bytes, Ints, Log, Rounds, Scenarios
+from delaytron.records import Bytes, Ints, RoundRing, Rounds, Scenarios
 from delaytron.rng import stream
 
 CHECKPOINTS = 64  # rounds at which errors are noted
@@ -116,14 +116,14 @@ def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Genera
     return np.concatenate(passes)[:n_rounds].astype(np.uint32)
 
 
-def empty_log(n_runs: int, longest: int, n_extras: int, losses: bool = False) -> Log:
+def empty_log(n_runs: int, longest: int, n_extras: int, losses: bool = False) -> RoundRing:
     """Return columns for the open rounds of every run: a ring that outlasts the longest delay."""
     length = 1 << max(0, longest - 1).bit_length()
     columns = np.zeros((2, n_runs, length), np.int32)
     extra = np.zeros((n_runs, length, n_extras))
     counts = np.zeros((n_runs, 2), np.int64)
     sums = np.zeros((n_runs, 2 * losses))
-    return Log(columns[0], columns[1], np.zeros((n_runs, length)), extra, counts, sums)
+    return RoundRing(columns[0], columns[1], np.zeros((n_runs, length)), extra, counts, sums)
 
 
 def checkpoints(n_rounds: int, most: int = CHECKPOINTS) -> Ints:

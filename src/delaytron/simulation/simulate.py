@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from delaytron.learners.options import COMMON, own_parameters
 from delaytron.simulation.batches import BatchPlan, Progress, play_all
 from delaytron.simulation.results import Result, Setting
 from delaytron.simulation.scenarios import CHECKPOINTS, SimulationConfig, checkpoints, make_scenarios
+
+if TYPE_CHECKING:
+    from delaytron.simulation.run_logs import LogPlan
 
 MOST_ROUNDS = 2**32 - 2  # of a run: rounds are counted in 32 bits
 MOST_RUNS = 1_000_000  # of a setting: the results of each take a kilobyte
@@ -32,6 +36,7 @@ def simulate(
     n_jobs: int | None = None,
     progress: Progress | None = None,
     regret: bool = False,
+    log: str | Path | None = None,
     **parameters: Any,
 ) -> Result:
     """Play `runs` runs of a learner for every combination of its list-valued parameters.
@@ -56,6 +61,10 @@ def simulate(
         Called with the number of rounds just played, by the thread that played them.
     regret : bool
         Also note the hinge losses of the scores, for `theory.regret`.
+    log : path, optional
+        Write every decision to a Parquet file that `dt.logs.read_parquet` reads; of several runs, a file each to this
+        folder. Round t is decided t seconds after 1970 began, and its feedback received when it is delivered; feedback
+        that does not arrive before the run ends is missing.
     **parameters
         Of the learner; a list gives one set of runs per entry.
 
@@ -80,6 +89,7 @@ def simulate(
         n_jobs=n_jobs,
         progress=progress,
         regret=regret,
+        log=log,
     )
 
 
@@ -98,6 +108,7 @@ def simulate_settings(
     n_checkpoints: int = CHECKPOINTS,
     regret: bool = False,
     scenarios: Any = make_scenarios,
+    log: str | Path | None = None,
 ) -> Result:
     """Play `runs` runs of a learner for each of these settings, each a dict of parameters; else like `simulate`.
 
@@ -113,8 +124,10 @@ def simulate_settings(
     curved = [learner.rule.name for learner in learners if not learner.rule.is_linear]
     if losses and curved:
         raise InvalidInput(f"regret is measured where scores are linear in the row; those of {curved[0]} are not")
-    plan = BatchPlan(dataset, config, progress, scenarios)
-    jobs = [(run, entry) for run in range(check_runs("runs", runs)) for entry in range(len(settings))]
+    n_runs = check_runs("runs", runs)
+    logs = None if log is None else _plan_logs(log, dataset, learners, settings, n_runs, n_rounds)
+    plan = BatchPlan(dataset, config, progress, scenarios, logs)
+    jobs = [(run, entry) for run in range(n_runs) for entry in range(len(settings))]
     mistakes, noted = play_all(plan, learners, jobs, n_jobs)
     order = sorted(range(len(jobs)), key=lambda j: (jobs[j][1], jobs[j][0]))
     return Result(
@@ -130,6 +143,12 @@ def simulate_settings(
         form="sparse" if dataset.sparse else "dense",
         majority_error=dataset.majority_error,
     )
+
+
+def _plan_logs(*asked: Any) -> "LogPlan":
+    from delaytron.simulation.run_logs import plan_logs  # noqa: PLC0415 - slow to import, seldom needed
+
+    return plan_logs(*asked)
 
 
 def _n_rounds(data: Dataset | FileStream, rounds: int | None) -> int:

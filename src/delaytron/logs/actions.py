@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+from delaytron.checks import as_class_name
 from delaytron.errors import InvalidInput
 from delaytron.logs.dsjson import Actions
 from delaytron.logs.features import context_features
-from delaytron.model.classes import Name, check_name
+
+Name: TypeAlias = str | int
 
 NUMBER = "number"
 NAMING = ("_tag", "id", "tag", "name")  # what a feature with the name of an action is called, the best first
@@ -42,11 +44,8 @@ def names_by(path: str, actions: Actions) -> list[Name] | None:
     if path == NUMBER:
         return list(range(1, len(actions) + 1))
     steps = path.split(".")
-    try:
-        names = [check_name(value_at(action, steps)) for action in actions]
-    except InvalidInput:
-        return None
-    return names if len(set(names)) == len(names) else None
+    names = [name for action in actions if (name := as_class_name(value_at(action, steps))) is not None]
+    return names if len(set(names)) == len(actions) else None
 
 
 def paths_to_names(action: Mapping[str, Any]) -> list[str]:
