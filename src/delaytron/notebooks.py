@@ -15,6 +15,7 @@ LONGEST = 80  # characters of a text
 MOST_ROWS = 20  # of a table
 MOST_FACTS = 30
 MOST_POINTS = 200  # of a curve
+LEAST_TOP = 1e-9  # of an axis: what is less is nothing
 LINE = "rgba(128,128,128,.35)"
 BLUE = "#3a8fd0"  # on white and on black three times as light or dark as the ground
 CELL = f"padding:2px 10px 2px 0;border:0;border-bottom:1px solid {LINE};background:none;vertical-align:top"
@@ -159,7 +160,7 @@ def _round_up(value: float) -> float:
     >>> _round_up(0.13), _round_up(0.9), _round_up(0.0)
     (0.2, 1.0, 1.0)
     """
-    if value <= 0.0:
+    if value <= LEAST_TOP:
         return 1.0
     unit = 10.0 ** floor(log10(value))
     return next(round(unit * step, 12) for step in (1, 2, 5, 10) if unit * step >= value * (1 - 1e-9))
