@@ -12,7 +12,7 @@ from delaytron.learners.rounds import is_begun
 from delaytron.learners.rule import stack
 from delaytron.learners.scoring import new_scratch
 from delaytron.matrices import as_kind, as_stream, check_matrix, is_sparse
-from delaytron.records import Array, Columns, Ints, Log, Run, Span
+from delaytron.records import Array, Columns, Ints, RoundRing, Run, Span
 from delaytron.simulation.scenarios import deliver, empty_log, empty_scenarios, max_open_rounds
 
 
@@ -77,7 +77,7 @@ def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> P
     return _played(learner, log, labels, type(states)(*(field[0] for field in states)))
 
 
-def _played(learner: Learner, log: Log, y: Ints, state: Any) -> PlayedRun:
+def _played(learner: Learner, log: RoundRing, y: Ints, state: Any) -> PlayedRun:
     label = log.label[0, : y.size].astype(np.int64)
     greedy = log.greedy[0, : y.size].astype(np.int64)
     columns = Columns(greedy, label, log.prob[0, : y.size].copy(), log.extra[0, : y.size].copy())
