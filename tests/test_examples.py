@@ -32,9 +32,9 @@ def numbers_in(lines, pattern):
     return [float(found[1]) for line in lines if (found := re.search(pattern, line))]
 
 
-def test_all_are_tested_here():
-    tested = ["llm_router.py", "news20_pipeline.py", "service_client.py", "ticket_routing.py", "web_shop.py"]
-    assert [path.name for path in FILES] == tested
+def test_all_of_them_are_tested():
+    tested = set(re.findall(r'output_of\("(\w+\.py)"', Path(__file__).read_text()))
+    assert {path.name for path in FILES} == tested
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -87,6 +87,16 @@ def test_a_pipeline_sorts_messages(tmp_path):
     assert all(end < whole for end, whole in zip(last, learning, strict=True))
     assert told < min(after)
     assert max(after) < 0.7  # always the most frequent group: 0.95
+
+
+def test_a_log_of_vowpal_wabbit_tells_what_a_model_will_earn(tmp_path):
+    lines = output_of("vowpal_log.py", tmp_path)
+    values = numbers_in(lines, r": (\S+) sold, ")
+    lows, highs = (numbers_in(lines, pattern) for pattern in (r"sold, (\S+) to", r" to (\S+)$"))
+    truths = (0.6 * 0.35 + 0.4 * 0.3278, 0.3278, 0.3333)  # logged, uniform, always tea
+    assert [low < truth < high for low, truth, high in zip(lows, truths, highs, strict=False)] == [True] * 3
+    assert values[3] > 0.5  # the best is 0.6
+    assert numbers_in(lines, r"guests: (\S+) sold$")[0] > 0.55
 
 
 def test_a_killed_shop_goes_on(tmp_path):

@@ -37,6 +37,7 @@ from delaytron.simulation.simulate import simulate
 if TYPE_CHECKING:
     from delaytron import logs
     from delaytron.client import AsyncClient, Client
+    from delaytron.evaluation.evaluate import evaluate
     from delaytron.journal import Journal
     from delaytron.model.files import load
     from delaytron.model.model import Model
@@ -46,6 +47,7 @@ LATER = {  # what is imported when it is first used: a simulation needs no datab
     "Client": "delaytron.client",
     "Journal": "delaytron.journal",
     "Model": "delaytron.model.model",
+    "evaluate": "delaytron.evaluation.evaluate",
     "load": "delaytron.model.files",
 }
 PACKAGES = ("logs",)  # the same
@@ -87,6 +89,7 @@ __all__ = [
     "__version__",
     "datasets",
     "delays",
+    "evaluate",
     "load",
     "logs",
     "replay",

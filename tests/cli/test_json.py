@@ -40,6 +40,7 @@ COMMANDS = {
     "export": ["export", "router.db", "decisions.parquet"],
     "compact": ["compact", "router.db", "--older-than", "30d"],
     "import": ["import", "events.dsjson", "--journal", "shop.db"],
+    "evaluate": ["evaluate", "decisions.parquet", "--policy", "uniform", "--policy", "logged", "--method", "ips"],
     "plan": ["plan", "--classes", "3", "--delay", "20", "--target", "0.4", "--tuning-runs", "1", *PLAYED],
 }
 ACTIONS = [{"id": "tea"}, {"id": "coffee"}]
@@ -54,6 +55,11 @@ def document_of(args, folder, monkeypatch):
     (folder / "events.dsjson").write_text(json.dumps(EVENT))
     with dt.Model(["small", "large"], features=2, journal="router.db", seed=0) as model:
         model.feedback(model.decide([0.5, 1.0]).id, reward=0.7)
+    log = dt.logs.from_arrays(
+        features=[[1.0]] * 4, labels=[0, 1, 1, 0], probs=[0.5] * 4, rewards=[1, 0, 1, 1], n_classes=2
+    )
+    if args[0] == "evaluate":
+        log.write_parquet("decisions.parquet")
     result = CliRunner().invoke(cli.app, [*args, "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

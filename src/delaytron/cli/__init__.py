@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from delaytron._version import __version__
-from delaytron.cli import bounds, compare, datasets, delays, experiment, import_log, journal, plan, run, serve
+from delaytron.cli import bounds, compare, datasets, delays, evaluate, experiment, import_log, journal, plan, run, serve
 from delaytron.cli import learners as lists
 from delaytron.errors import DelaytronError
 
@@ -45,6 +45,7 @@ app.command(epilog=experiment.EXAMPLES)(experiment.experiment)
 app.command(epilog=bounds.EXAMPLES)(bounds.bounds)
 app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=delays.EXAMPLES)(delays.delays)
+app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("import", epilog=import_log.EXAMPLES)(import_log.import_log)
 app.command(epilog=journal.VERIFY_EXAMPLES)(journal.verify)
 app.command(epilog=journal.EXPORT_EXAMPLES)(journal.export)

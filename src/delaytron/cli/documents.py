@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from delaytron.evaluation.results import EvaluationRow
 from delaytron.model.documents import CompactDocument, ExportDocument, ImportDocument, VerifyDocument
 from delaytron.planning.documents import PlanDocument
 from delaytron.simulation.results import Errors, Setting
@@ -186,6 +187,16 @@ class OutcomeRow(Errors):
     file: str
 
 
+class EvaluationDocument(TypedDict):
+    """Policies on one log."""
+
+    log: str
+    rounds: int
+    classes: int
+    evaluations: list[EvaluationRow]
+    versions: dict[str, str]
+
+
 DOCUMENTS: Mapping[str, object] = {
     "run": list[RunRow],
     "compare": ComparisonDocument,
@@ -202,6 +213,7 @@ DOCUMENTS: Mapping[str, object] = {
     "export": ExportDocument,
     "compact": CompactDocument,
     "import": ImportDocument,
+    "evaluate": EvaluationDocument,
 }
 
 

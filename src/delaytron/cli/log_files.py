@@ -1,0 +1,72 @@
+"""The files that `delaytron evaluate` reads: logs, saved learners, probabilities; and how policies are written."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delaytron.checks import check_number
+from delaytron.cli.options import read_assignments
+from delaytron.errors import InvalidInput
+from delaytron.learners import LEARNERS
+
+COMPRESSED = (".gz", ".bz2", ".xz")
+DSJSON = (".dsjson", ".json", ".jsonl", ".log")
+ENDINGS = f".parquet, .csv, or dsjson: {', '.join(DSJSON)}"
+
+
+def read_log(path: Path, reward_scale: str = "0,1") -> Any:
+    """Read a log in the format that its ending tells."""
+    from delaytron import logs  # noqa: PLC0415 - `--help` needs none of it
+
+    if not path.is_file():
+        raise InvalidInput(f"there is no file {str(path)!r}")
+    ending = next((s.lower() for s in reversed(path.suffixes) if s.lower() not in COMPRESSED), "")
+    if ending == ".parquet":
+        return logs.read_parquet(path)
+    if ending == ".csv":
+        return logs.read_open_bandit(path)
+    if ending in DSJSON:
+        return logs.read_dsjson(path, reward_scale=_scale(reward_scale))
+    raise InvalidInput(f"a log must end in {ENDINGS}; got {str(path)!r}")
+
+
+def _scale(text: str) -> tuple[float, float]:
+    try:
+        low, high = (check_number("--reward-scale", float(part)) for part in text.split(","))
+    except ValueError:  # an InvalidInput, too
+        raise InvalidInput(f"--reward-scale must be two numbers, as in --reward-scale 0,5; got {text!r}") from None
+    return low, high
+
+
+def read_policy_text(text: str) -> tuple[Any, dict[str, Any]]:
+    """Return a policy as `dt.evaluate` takes it, and its parameters.
+
+    Examples
+    --------
+    >>> read_policy_text("gap:gamma=0.1,eta=2"), read_policy_text("uniform")
+    (('gap', {'gamma': 0.1, 'eta': 2}), ('uniform', {}))
+    """
+    if text.endswith(".npy"):
+        return _array(Path(text)), {}
+    name, colon, rest = text.partition(":")
+    if name in LEARNERS:
+        return name, _parameters(text, rest.split(",")) if colon else {}
+    if Path(text).is_file():
+        from delaytron.model.files import load  # noqa: PLC0415 - only where needed
+
+        return load(text), {}
+    return text, {}
+
+
+def _parameters(text: str, parts: list[str]) -> dict[str, Any]:
+    if not all("=" in part for part in parts):
+        raise InvalidInput(f"a policy with parameters must be NAME:PARAMETER=VALUE,...; got {text!r}")
+    return {name: values[0] for name, values in read_assignments(parts).items()}
+
+
+def _array(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as problem:
+        raise InvalidInput(f"{path} cannot be read as an array of probabilities: {problem}") from None
