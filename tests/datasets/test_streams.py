@@ -155,7 +155,7 @@ def test_a_libsvm_file_of_scikit_learn_comes_back(tmp_path):
 
 
 FAULTS = {
-    "1 0:1": "an index must be from 1 to 2147483647, got '0:1'; indices start at 1",
+    "1 0:1": "an index must be from 1 to 2147483647, got '0:1'; see zero_based (--zero-based)",
     "1 2147483648:1": "an index must be from 1 to 2147483647, got '2147483648:1'",
     "1 " + "9" * 6000 + ":1": "an index must be from 1 to",
     "1 2:1 2:1": "indices must rise, got 2 after 2",
@@ -231,10 +231,12 @@ def test_a_file_in_blocks_is_the_file_as_a_whole(files, which, options, monkeypa
         assert same_bits(*played)
 
 
-def test_only_parquet_and_libsvm_are_read_in_blocks(tmp_path):
-    (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
-    with pytest.raises(dt.InvalidInput, match=r"only parquet and libsvm files can be read in blocks, got csv"):
-        dt.datasets.stream(tmp_path / "rows.csv")
+def test_arrays_are_not_read_in_blocks(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=DENSE, y=LABELS)
+    with pytest.raises(
+        dt.InvalidInput, match=r"only csv, tsv, jsonl, parquet, libsvm files can be read in blocks, got"
+    ):
+        dt.datasets.stream(tmp_path / "rows.npz")
 
 
 def test_a_stream_with_one_class_is_refused(tmp_path):

@@ -262,8 +262,10 @@ def test_a_format_is_one_record(monkeypatch, tmp_path):
     assert dt.datasets.load(path, label="a").class_names == ("a", "b")
     with pytest.raises(dt.InvalidInput, match="a new file takes no categorical"):
         dt.datasets.load(path, categorical=["c"])
-    with pytest.raises(dt.InvalidInput, match="only parquet and libsvm files can be read in blocks, got new"):
+    with pytest.raises(
+        dt.InvalidInput, match="only csv, tsv, jsonl, parquet, libsvm files can be read in blocks, got new"
+    ):
         dt.datasets.stream(path)
     (tmp_path / "a.new.gz").touch()
-    with pytest.raises(dt.InvalidInput, match="of compressed files only csv, tsv, libsvm can be read"):
+    with pytest.raises(dt.InvalidInput, match="of compressed files only csv, tsv, jsonl, libsvm can be read"):
         dt.datasets.load(tmp_path / "a.new.gz")
