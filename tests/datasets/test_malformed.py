@@ -94,7 +94,7 @@ TEXT = {
     "text among dates": (
         "a.csv",
         b"day,label\n2020-01-01,x\nsoon,y\n",
-        ", line 3, column 'day': 'soon' is not a date;",
+        ", line 3, column 'day': 'soon' is not a date",
     ),
     "a mark for nothing": ("a.csv", b"age,label\n1,x\n?,y\n", f", line 3, column 'age': {EMPTY_CELL}"),
     "one class only": ("a.csv", b"age,label\n1,x\n2,x\n", ": there must be at least two classes, got only 'x'"),

@@ -145,7 +145,7 @@ class DataOptions:
 def tell(notes: Iterable[str]) -> None:
     """Say on stderr what was done with a file, a line each."""
     for note in notes:
-        typer.echo(f"delaytron: {' '.join(note.split())}", err=True)
+        typer.echo(f"delaytron: note: {' '.join(note.split())}", err=True)
 
 
 def split_delays(texts: Sequence[str]) -> list[str]:

@@ -22,7 +22,7 @@ delaytron run banditron delaytron adaptive_delaytron --delay 1,100,1000
 delaytron run delaytron --gamma 0.005,0.01,0.02 --runs 20 --plot curves.png
 delaytron run --data digits --delay lognormal:100,1.5+missing:0.2 --json
 delaytron run --data iris.csv --label species --scale standard --bias
-delaytron run --data log.csv --label team --drop id --missing impute --shuffle
+delaytron run --data iris.csv --label species --missing impute --shuffle
 delaytron run ova_logistic --data digits --standardize
 delaytron run --data clicks.svm.gz --stream --delay 5000
 delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
@@ -123,9 +123,7 @@ def run(
     dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data)
     for job in jobs:
         job.check(dataset)
-    for line in notes(jobs, asked):
-        typer.echo(f"delaytron: note: {line}", err=True)
-    options.tell(terms.note(dataset))
+    options.tell([*notes(jobs, asked), *terms.note(dataset)])
     report = _play(jobs, dataset, terms, n_jobs)
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)

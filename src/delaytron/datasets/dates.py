@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from delaytron.records import Array, Bools, Ints
 
-WITH_ZONE = r"\d\d:?\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"  # a date alone has no zone
+WITH_ZONE = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"  # a date alone has no zone
 DAY = 86_400_000_000  # microseconds
 PARTS = ("", ".hour", ".weekday", ".month")
 PARTS_OF_DAYS = ("", ".weekday", ".month")
@@ -89,5 +89,6 @@ def date_parts(microseconds: Ints, hours: bool) -> list[Array]:
     """
     days = microseconds // DAY
     months = microseconds.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64) % 12 + 1
-    parts = [microseconds / 1e6, (microseconds % DAY) / 3.6e9, ((days + 3) % 7).astype(float), months.astype(float)]
+    seconds = microseconds // 1_000_000 + microseconds % 1_000_000 / 1e6  # exact but for the last rounding
+    parts = [seconds, (microseconds % DAY) / 3.6e9, ((days + 3) % 7).astype(float), months.astype(float)]
     return parts if hours else [parts[0], *parts[2:]]
