@@ -26,8 +26,7 @@ Examples
 delaytron delays college
 delaytron delays dengue --plot dengue.png
 delaytron delays clicks.csv --event shown_at --outcome clicked_at
-delaytron delays waits.csv --wait seconds --rate 2.5 --output out
-delaytron delays visits.csv --event asked --outcome answered --unit min
+delaytron delays waits.csv --wait seconds --rate 2.5 --unit s --output out
 """
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 36  # blocks of a line over time
