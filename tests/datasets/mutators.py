@@ -34,7 +34,7 @@ ODD_CELLS = [
     b"\x00",
     "ä".encode(),
     "ä".encode("latin-1"),
-    "５".encode(),
+    "\uff15".encode(),
     b"nan(x)",
     b"1e-320",
     b"label",
@@ -165,7 +165,7 @@ def odd_values(lines, rng):
     for _ in range(rng.integers(1, 6)):
         place = place_in(lines, rng)
         before, colon, after = lines[place].partition(b": ")
-        value, comma, rest = after.partition(b",")
+        _, comma, rest = after.partition(b",")
         lines[place] = before + colon + values[rng.integers(len(values))] + comma + rest
 
 

@@ -7,7 +7,7 @@ from math import isfinite, nan
 from typing import Any
 
 CODE = re.compile(r"[+-]?0\d")  # how a code begins that only looks like a number
-TOO_LARGE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # also of what no float can hold
+TOO_LARGE = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")  # also of what no float can hold
 NO_NUMBERS = ("nan", "inf", "infinity")
 MISSING = {"", "na", "n/a", "#n/a", "null", *(sign + word for sign in ("", "+", "-") for word in NO_NUMBERS)}
 MARKS = ("?", "-", "--", ".", "none", "nat")  # among numbers or dates they say the same

@@ -26,7 +26,7 @@ LARGEST = 2**31 - 1  # of the indices: those of a CSR matrix have 32 bits
 COLON, NEWLINE, SPACE = b":\n "
 ONE_A_LINE = bytes.maketrans(b": \t\r\v\f", b"\n" * 6)
 AT_ZERO = re.compile(rb"[ \t\v\f]0+:")  # an index of 0
-NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 def read_libsvm(path: Path, zero_based: str = "auto") -> Block:
