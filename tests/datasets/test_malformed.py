@@ -21,7 +21,7 @@ from delaytron.files.lines import place_of
 NOT_A_NUMBER = (
     "column 'age': 'abc' is not a number; to take the column as categories pass categorical=['age'] (--categorical age)"
 )
-EMPTY_CELL = "the cell is empty or no finite number; fill it in or leave the row out"
+EMPTY_CELL = "the cell is empty or no finite number; fill it in, or pass missing='drop' or 'impute' (--missing)"
 QUOTED = b'age,note,label\r\n\r\n1,"two\r\nlines, one ""cell""",a\r\n2,x,b\r\n\r\n'  # the next row stands on line 7
 BINARY = bytes(range(256)) * 40
 ROWS = b"".join(b"%d,%d,%d\n" % (i, i * i, i % 3) for i in range(4000))
@@ -79,7 +79,11 @@ TEXT = {
     ),
     "text among numbers": ("a.csv", b"age,label\n1,x\n2,y\nabc,x\n", f", line 4, {NOT_A_NUMBER}"),
     "text after a quoted line break": ("a.csv", QUOTED + b"old,x,a\r\n", ", line 7, column 'age': 'old' is not a"),
-    "text after a byte order mark": ("a.csv", b"\xef\xbb\xbfage,label\n1,x\n?,y\n", ", line 3, column 'age': '?' is"),
+    "text after a byte order mark": (
+        "a.csv",
+        b"\xef\xbb\xbfage,label\n1,x\nold,y\n",
+        ", line 3, column 'age': 'old' is",
+    ),
     "NaN": ("a.csv", b"age,label\n1,x\n2,y\nNaN,x\n", f", line 4, column 'age': {EMPTY_CELL}"),
     "an infinite number": ("a.csv", b"age,label\n-inf,x\n2,y\n", f", line 2, column 'age': {EMPTY_CELL}"),
     "a number too large": ("a.csv", b"age,label\n1,x\n1e999,y\n", f", line 3, column 'age': {EMPTY_CELL}"),
@@ -87,7 +91,12 @@ TEXT = {
     "an empty category": ("a.csv", b"city,label\nrome,x\n  ,y\n", f", line 3, column 'city': {EMPTY_CELL}"),
     "a column of nothing": ("a.csv", b"a,b,label\n1,,x\n2,,y\n", f", line 2, column 'b': {EMPTY_CELL}"),
     "a label that is missing": ("a.csv", b"age,label\n1,x\n2,NA\n3,y\n", f", line 3, column 'label': {EMPTY_CELL}"),
-    "dates": ("a.csv", b"day,label\n2020-01-01,x\n2020-01-02,y\n", ", line 2, column 'day': dates and times must be"),
+    "text among dates": (
+        "a.csv",
+        b"day,label\n2020-01-01,x\nsoon,y\n",
+        ", line 3, column 'day': 'soon' is not a date",
+    ),
+    "a mark for nothing": ("a.csv", b"age,label\n1,x\n?,y\n", f", line 3, column 'age': {EMPTY_CELL}"),
     "one class only": ("a.csv", b"age,label\n1,x\n2,x\n", ": there must be at least two classes, got only 'x'"),
     "an empty file": ("a.csv", b"", ", line 1: must have at least two columns, divided by ',' or ';' or '\\t'; got an"),
     "blank lines only": ("a.csv", b"\n\r\n\n", ", line 1: must have at least two columns"),
@@ -105,7 +114,7 @@ TEXT = {
     "an xz that is none": ("a.csv.xz", b"a,label\n1,x\n2,y\n", ", line 1: cannot be read on: "),
 }
 LIBSVM = {
-    "an index of 0": ("a.svm", b"1 1:1\n2 0:1 2:1\n", ", line 2: an index must be from 1 to 2147483647, got '0:1'"),
+    "an index below 0": ("a.svm", b"1 1:1\n2 -1:1 2:1\n", ", line 2: a feature must be INDEX:VALUE with finite"),
     "indices out of order": ("a.svm", b"1 1:1\n\n# why\n2 3:1 2:1\n", ", line 4: indices must rise, got 2 after 3"),
     "an index twice": ("a.svm", b"1 2:1 2:1\n", ", line 1: indices must rise, got 2 after 2"),
     "text for a value": ("a.svm", b"1 1:1\n2 1:abc\n", ", line 2: a feature must be INDEX:VALUE with finite numbers,"),
@@ -132,7 +141,11 @@ TABLES = {
     "a label and nothing else": ("a.parquet", of_parquet(y=[1, 2]), ": there must be at least one column besides the"),
     "no rows in Parquet": ("a.parquet", of_parquet(a=np.zeros(0), y=np.zeros(0)), ": there must be at least one row"),
     "one class in Parquet": ("a.parquet", of_parquet(a=[1, 2], y=[5, 5]), ": there must be at least two classes, got"),
-    "a compressed Parquet file": ("a.parquet.gz", b"", ": of compressed files only csv, tsv, libsvm can be read;"),
+    "a compressed Parquet file": (
+        "a.parquet.gz",
+        b"",
+        ": of compressed files only csv, tsv, jsonl, libsvm can be read;",
+    ),
 }
 CSR = {"data": [1, 2], "indices": [0, 2], "indptr": [0, 1, 2], "y": [0, 1]}
 DAMAGED = of_npz(X=BITS, y=BITS[:, 0]).replace(BITS[7].tobytes(), bytes(24))
@@ -245,6 +258,7 @@ def test_an_option_of_another_kind_of_data_is_one_line(tmp_path):
     path.write_text("a,y\n1,x\n2,z\n")
     assert_one_line(
         run("--data", path, "--samples", 9),
-        f"file {path} takes the options label, categorical, format; got 'n_samples'",
+        f"file {path} takes the options label, categorical, drop, keep, missing, header, zero_based, format; "
+        "got 'n_samples'",
     )
     assert_one_line(run("--data", "digits", "--label", 9), "data set digits takes no options; got 'label'")

@@ -1,6 +1,10 @@
 """Files in blocks: the same numbers as the whole file gives, with only what is open in memory."""
 
+import gzip
 import io
+import json
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +17,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import delaytron as dt
-from delaytron.datasets import FileStream, arrow, libsvm
+from delaytron.datasets import FileStream, arrow, delimited, json_lines, libsvm
 from delaytron.datasets.base import Block
 from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
 from delaytron.delays import Pareto, Uniform, WithMissing
@@ -155,7 +159,7 @@ def test_a_libsvm_file_of_scikit_learn_comes_back(tmp_path):
 
 
 FAULTS = {
-    "1 0:1": "an index must be from 1 to 2147483647, got '0:1'; indices start at 1",
+    "1 0:1": "an index must be from 1 to 2147483647, got '0:1'; see zero_based (--zero-based)",
     "1 2147483648:1": "an index must be from 1 to 2147483647, got '2147483648:1'",
     "1 " + "9" * 6000 + ":1": "an index must be from 1 to",
     "1 2:1 2:1": "indices must rise, got 2 after 2",
@@ -231,10 +235,12 @@ def test_a_file_in_blocks_is_the_file_as_a_whole(files, which, options, monkeypa
         assert same_bits(*played)
 
 
-def test_only_parquet_and_libsvm_are_read_in_blocks(tmp_path):
-    (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
-    with pytest.raises(dt.InvalidInput, match=r"only parquet and libsvm files can be read in blocks, got csv"):
-        dt.datasets.stream(tmp_path / "rows.csv")
+def test_arrays_are_not_read_in_blocks(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=DENSE, y=LABELS)
+    with pytest.raises(
+        dt.InvalidInput, match=r"only csv, tsv, jsonl, parquet, libsvm files can be read in blocks, got"
+    ):
+        dt.datasets.stream(tmp_path / "rows.npz")
 
 
 def test_a_stream_with_one_class_is_refused(tmp_path):
@@ -253,3 +259,85 @@ def test_a_file_that_is_wider_shorter_or_other_than_before_is_refused(tmp_path, 
         list(stream.blocks())
     with pytest.raises(dt.InvalidInput, match=r"rows\.svm was changed while it was read"):
         dt.simulate("delaytron", stream, runs=3)
+
+
+N_ODD = 700
+
+
+def odd_rows():
+    """Columns of every kind, with holes; some numbers are written in odd ways."""
+    rng = np.random.default_rng(8)
+    numbers = [f"{x:.17g}" for x in rng.normal(size=N_ODD)]
+    return {
+        "a": [" +1.5 " if i % 97 == 3 else x for i, x in enumerate(numbers)],
+        "hole": ["" if i % 11 == 0 else str(i % 13) for i in range(N_ODD)],
+        "late": ["1" if i < 600 else "?" for i in range(N_ODD)],
+        "when": [f"2024-0{i % 9 + 1}-11 {i % 24:02}:30" if i % 50 else "" for i in range(N_ODD)],
+        "city": [f"c{i % 30}" if i % 40 else "NA" for i in range(N_ODD)],
+        "ok": ["true" if i % 3 else "False" for i in range(N_ODD)],
+        "label": [str(i % 4) if i != 500 else "" for i in range(N_ODD)],
+    }
+
+
+def write_odd(path):
+    rows = list(zip(*odd_rows().values(), strict=True))
+    if ".jsonl" in path.name:
+        lines = [json.dumps(dict(zip(odd_rows(), row, strict=True))) for row in rows]
+    else:
+        mark = "\t" if ".tsv" in path.name else ","
+        lines = [mark.join(odd_rows()), *(mark.join(row) for row in rows)]
+    content = "\n".join(lines).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.jsonl", "rows.csv.gz", "rows.jsonl.gz"])
+@pytest.mark.parametrize("missing", ["drop", "impute"])
+@pytest.mark.parametrize("options", [{}, {"scale": "unit", "bias": True}, {"categorical": ["hole"], "drop": ["a"]}])
+def test_text_in_blocks_is_the_file_as_a_whole_to_the_bit(tmp_path, monkeypatch, name, missing, options):
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(delimited, "FEATURE_BYTES", 2000)
+    monkeypatch.setattr(json_lines, "BLOCK_BYTES", 3000)
+    path = tmp_path / name
+    write_odd(path)
+    stream, whole = (read(path, missing=missing, **options) for read in (dt.datasets.stream, dt.datasets.load))
+    assert stream.n_rows == whole.n_rows < N_ODD
+    assert stream.sparse == whole.sparse
+    assert stream.class_names == whole.class_names
+    assert stream.feature_names == whole.feature_names
+    assert stream.notes == whole.notes
+    blocks = list(stream.blocks())
+    assert len(blocks) > 5
+    rows = [X.toarray() if stream.sparse else X for X, _ in blocks]
+    assert same_bits(np.concatenate(rows), whole.X.toarray() if whole.sparse else whole.X)
+    played = [dt.simulate("perceptron", data, delay=30).mistakes for data in (stream, whole)]
+    assert same_bits(*played)
+
+
+MEASURE = """
+import resource, sys
+import delaytron as dt
+dt.datasets.stream(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+opened = dt.datasets.stream(sys.argv[2])
+n_rows = sum(len(y) for _, y in opened.blocks())
+print(n_rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_long_file_of_text_is_streamed_in_bounded_memory(tmp_path, ending):
+    def rows(n):
+        for i in range(n):
+            row = {"a": i % 1000 / 7, "b": i % 77, "city": f"c{i % 9}", "label": i % 3}
+            yield json.dumps(row) if ending == "jsonl" else ",".join(map(str, row.values()))
+
+    n_rows = 1_200_000 if ending == "csv" else 300_000
+    for name, n in (("small", 300), ("large", n_rows)):
+        with open(tmp_path / f"{name}.{ending}", "w") as file:
+            file.writelines([] if ending == "jsonl" else ["a,b,city,label\n"])
+            file.writelines(f"{row}\n" for row in rows(n))
+    command = [sys.executable, "-c", MEASURE, tmp_path / f"small.{ending}", tmp_path / f"large.{ending}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    read, taken = map(int, done.stdout.split())
+    assert read == n_rows
+    assert taken < 130 * 2**20, f"{taken / 2**20:.0f} MB"

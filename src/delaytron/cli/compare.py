@@ -49,9 +49,15 @@ def compare(
     seed: Seed = 0,
     label: options.Label = None,
     categorical: options.Categorical = [],  # noqa: B006
+    drop: options.Drop = [],  # noqa: B006
+    keep: options.Keep = [],  # noqa: B006
+    missing: options.Missing = None,
+    header: options.Header = None,
+    zero_based: options.ZeroBased = None,
     format: options.Format = None,
     scale: options.Scale = None,
     bias: options.Bias = False,
+    shuffle: options.Shuffle = False,
     samples: options.Samples = None,
     input: options.Input = None,
     part: options.Part = None,
@@ -79,7 +85,22 @@ def compare(
     feedback = read_feedback(options.read_noise(noise), expire_after, on_expiry)
     files = targets(plot, csv, output, "comparison", "comparison")
     n_jobs = options.check_workers(workers)
-    how_to_load = options.DataOptions(label, categorical, format, scale, bias, samples, input, part)
+    how_to_load = options.DataOptions(
+        label,
+        categorical,
+        format,
+        scale,
+        bias,
+        samples,
+        input,
+        part,
+        drop=drop,
+        keep=keep,
+        missing=missing,
+        header=header,
+        zero_based=zero_based,
+        shuffle=seed if shuffle else None,
+    )
     dataset = how_to_load.load(data)
     tuning_data = how_to_load.load_for_tuning(data, seed)
     names = options.split_names(learner) or None

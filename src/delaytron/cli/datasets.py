@@ -83,13 +83,29 @@ def show(
     part: options.Part = None,
     label: options.Label = None,
     categorical: options.Categorical = [],  # noqa: B006 - typer copies it
+    drop: options.Drop = [],  # noqa: B006
+    keep: options.Keep = [],  # noqa: B006
+    missing: options.Missing = None,
+    header: options.Header = None,
+    zero_based: options.ZeroBased = None,
     format: options.Format = None,
     plot: Plot = None,
     json: options.Json = False,
 ) -> None:
     """Show a data set or a file: its size, its classes, where it comes from, some rows."""
     files = targets(plot)
-    data = options.DataOptions(label, categorical, format, input=input, part=part).load(name)
+    data = options.DataOptions(
+        label,
+        categorical,
+        format,
+        input=input,
+        part=part,
+        drop=drop,
+        keep=keep,
+        missing=missing,
+        header=header,
+        zero_based=zero_based,
+    ).load(name)
     card = FASHION_PIXELS if input == "pixels" else CARDS.get(name)
     image = card and card.image
     document = _document(data, card)

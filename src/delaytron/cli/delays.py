@@ -26,11 +26,12 @@ Examples
 delaytron delays college
 delaytron delays dengue --plot dengue.png
 delaytron delays clicks.csv --event shown_at --outcome clicked_at
-delaytron delays waits.csv --wait seconds --rate 2.5 --output out
+delaytron delays waits.csv --wait seconds --rate 2.5 --unit s --output out
 """
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 36  # blocks of a line over time
 LARGE = 20_000_000  # bytes of a file that take longer than a second
+NAMES = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
 UNITS = ((365.25 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 Source = Annotated[str, typer.Argument(metavar="FILE", help="CSV, TSV, text or .npy, also .gz; or an example's name.")]
@@ -39,6 +40,9 @@ Outcome = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="When outcomes were known; empty: never.", show_default="outcome*")
 ]
 Wait = Annotated[str | None, typer.Option(metavar="COLUMN", help="Waiting times, instead of the other two columns.")]
+Unit = Annotated[
+    str | None, typer.Option(help="Of times that are numbers: s, min, h or d.", show_default="s; of waits unknown")
+]
 Rate = Annotated[float, typer.Option(help="Rounds per unit of the waiting times.")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw delays and waiting rounds: .png, .pdf or .svg.")]
 Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write delays.csv, delays.json and delays.png.")]
@@ -50,6 +54,7 @@ def delays(
     outcome: Outcome = None,
     wait: Wait = None,
     rate: Rate = 1.0,
+    unit: Unit = None,
     plot: Plot = None,
     output: Output = None,
     json: Json = False,
@@ -61,15 +66,22 @@ def delays(
     order of time. The examples are college, dengue and retweets.
     """
     files = targets(plot, None, output, "delays", "delays")
-    asked = {"event": event, "outcome": outcome, "wait": wait, "rate": None if rate == 1 else rate}
+    asked = {"event": event, "outcome": outcome, "wait": wait, "rate": None if rate == 1 else rate, "unit": unit}
     named = {name: value for name, value in asked.items() if value is not None}
     with _waiting(Path(source)):
         summary = summarize(open_trace(source, **named), Path(source).name)
+    _tell_unit(summary, unit)
     document = delays_document(summary)
     show(document, Group(*delay_lines(summary)), json)
     if not json:
         typer.echo(_hint(summary, source, named))  # as it is: a command that is broken into lines cannot be pasted
     write(files, summary, document, json)
+
+
+def _tell_unit(summary: DelaySummary, unit: str | None) -> None:
+    """Say of which unit numbers were taken, if anybody knows."""
+    if unit is not None and summary.waits:
+        typer.echo(f"delaytron: note: times: numbers taken as {NAMES[unit]}", err=True)
 
 
 def _waiting(path: Path) -> AbstractContextManager[None]:

@@ -41,10 +41,19 @@ class RunTerms:
         check_choice("sampling", self.sampling, SAMPLING)
 
     def rounds_on(self, data: Data) -> int:
-        """Return the rounds of a run: by default 100000, or all rows of a stream."""
+        """Return the rounds of a run: by default all rows of a file, and 100000 of a named data set."""
         if self.rounds is None:
-            return data.n_rows if isinstance(data, datasets.FileStream) else ROUNDS
+            return ROUNDS if data.name in datasets.DATASETS else data.n_rows
         return self.rounds
+
+    def note(self, data: Data) -> Iterator[str]:
+        """Iterate over what is to be said of the rows of a file that are played."""
+        n_rounds = self.rounds_on(data)
+        if data.name in datasets.DATASETS or n_rounds > data.n_rows:
+            return
+        some = "all" if n_rounds == data.n_rows else f"{n_rounds:,} of"
+        if not any(note.startswith("rows: ") for note in data.notes):
+            yield f"rows: {some} {data.n_rows:,}, in file order; --shuffle mixes them"
 
 
 @dataclass(frozen=True)

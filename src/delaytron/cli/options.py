@@ -33,6 +33,26 @@ Categorical = Annotated[
     list[str],
     typer.Option(metavar="COLUMN", help="Of a file: columns of numbers to take as categories, A,B. Repeatable."),
 ]
+Drop = Annotated[list[str], typer.Option(metavar="COLUMN", help="Of a file: columns to leave out, A,B. Repeatable.")]
+Keep = Annotated[
+    list[str], typer.Option(metavar="COLUMN", help="Of a file: columns to keep though they look like ids. Repeatable.")
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a file: cells without a value: error; drop (their rows); impute (mean, and a column that tells).",
+        show_default="error",
+    ),
+]
+Header = Annotated[
+    str | None,
+    typer.Option(help="Of CSV and TSV: whether the first row names the columns: auto, yes, no.", show_default="auto"),
+]
+ZeroBased = Annotated[
+    str | None,
+    typer.Option(help="Of LIBSVM: whether indices begin with 0: auto, yes, no.", show_default="auto: if there is one"),
+]
+Shuffle = Annotated[bool, typer.Option("--shuffle", help="Put the rows in a random order, by the seed.")]
 Format = Annotated[
     str | None, typer.Option(help="Of a file: " + ", ".join(FORMATS) + ".", show_default="by its ending")
 ]
@@ -73,6 +93,12 @@ class DataOptions:
     samples: int | None = None
     input: str | None = None
     part: str | None = None
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    missing: str | None = None
+    header: str | None = None
+    zero_based: str | None = None
+    shuffle: int | None = None  # the seed, if the rows are to be shuffled
 
     @property
     def given(self) -> dict[str, str | int | list[str]]:
@@ -88,6 +114,12 @@ class DataOptions:
             "n_samples": self.samples,
             "features": self.input,
             "part": self.part,
+            "drop": split_names(self.drop) or None,
+            "keep": split_names(self.keep) or None,
+            "missing": self.missing,
+            "header": self.header,
+            "zero_based": self.zero_based,
+            "shuffle": self.shuffle,
         }
         return {name: value for name, value in every.items() if value is not None}
 
@@ -95,17 +127,25 @@ class DataOptions:
     def flags(self) -> list[str]:
         """The flags that were given."""
         own = {"n_samples": "samples", "features": "input"}
-        return [f"--{own.get(name, name)}" for name in self.given]
+        return [f"--{own.get(name, name).replace('_', '-')}" for name in self.given]
 
     def load(self, name: str) -> datasets.Dataset:
-        """Load a data set with these options."""
+        """Load a data set with these options, and say what was done with a file."""
         options: Any = self.given
-        return datasets.load(name, **options)
+        data = datasets.load(name, **options)
+        tell(data.notes)
+        return data
 
     def load_for_tuning(self, name: str, seed: int) -> datasets.Dataset | None:
         """Draw a data set with another seed for the tuning, see `comparison.tuning.load_for_tuning`."""
-        options: Any = self.given
+        options: Any = {name: value for name, value in self.given.items() if name != "shuffle"}
         return load_for_tuning(name, seed, **options)
+
+
+def tell(notes: Iterable[str]) -> None:
+    """Say on stderr what was done with a file, a line each."""
+    for note in notes:
+        typer.echo(f"delaytron: note: {' '.join(note.split())}", err=True)
 
 
 def split_delays(texts: Sequence[str]) -> list[str]:

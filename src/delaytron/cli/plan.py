@@ -68,9 +68,15 @@ def plan(
     data: DataName = None,
     label: options.Label = None,
     categorical: options.Categorical = [],  # noqa: B006 - typer copies it
+    drop: options.Drop = [],  # noqa: B006
+    keep: options.Keep = [],  # noqa: B006
+    missing: options.Missing = None,
+    header: options.Header = None,
+    zero_based: options.ZeroBased = None,
     format: options.Format = None,
     scale: options.Scale = None,
     bias: options.Bias = False,
+    shuffle: options.Shuffle = False,
     features: Features = None,
     best: Best = None,
     norm: Norm = None,
@@ -92,7 +98,19 @@ def plan(
     """
     files = targets(plot)
     n_jobs = options.check_workers(workers)
-    how_to_load = options.DataOptions(label, categorical, format, scale, bias)
+    how_to_load = options.DataOptions(
+        label,
+        categorical,
+        format,
+        scale,
+        bias,
+        drop=drop,
+        keep=keep,
+        missing=missing,
+        header=header,
+        zero_based=zero_based,
+        shuffle=seed if shuffle else None,
+    )
     if data is None and how_to_load.given:
         raise InvalidInput(f"{', '.join(how_to_load.flags)}: these are for --data, which is not given")
     with busy("preparing"):

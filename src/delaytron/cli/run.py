@@ -22,6 +22,7 @@ delaytron run banditron delaytron adaptive_delaytron --delay 1,100,1000
 delaytron run delaytron --gamma 0.005,0.01,0.02 --runs 20 --plot curves.png
 delaytron run --data digits --delay lognormal:100,1.5+missing:0.2 --json
 delaytron run --data iris.csv --label species --scale standard --bias
+delaytron run --data iris.csv --label species --missing impute --shuffle
 delaytron run ova_logistic --data digits --standardize
 delaytron run --data clicks.svm.gz --stream --delay 5000
 delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
@@ -29,11 +30,9 @@ delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
 
 Names = Annotated[list[str], typer.Argument(metavar="LEARNERS", help="Names from `delaytron learners`.")]
 DataName = Annotated[str, typer.Option(metavar="NAME_OR_FILE", help=options.DATA_HELP)]
-Stream = Annotated[
-    bool, typer.Option("--stream", help="Read a Parquet or LIBSVM file in blocks, each row once: it may exceed memory.")
-]
+Stream = Annotated[bool, typer.Option("--stream", help="Read a file in blocks, each row once: it may exceed memory.")]
 Rounds = Annotated[
-    int | None, typer.Option(help="Rounds of every run.", show_default="100000; of a stream all its rows")
+    int | None, typer.Option(help="Rounds of every run.", show_default="all rows of a file; else 100000")
 ]
 Gammas = Annotated[
     list[str],
@@ -62,10 +61,16 @@ def run(
     data: DataName = "synsep",
     label: options.Label = None,
     categorical: options.Categorical = [],  # noqa: B006
+    drop: options.Drop = [],  # noqa: B006
+    keep: options.Keep = [],  # noqa: B006
+    missing: options.Missing = None,
+    header: options.Header = None,
+    zero_based: options.ZeroBased = None,
     format: options.Format = None,
     scale: options.Scale = None,
     bias: options.Bias = False,
     stream: Stream = False,
+    shuffle: options.Shuffle = False,
     delay: options.Delays = ["1000"],  # noqa: B006
     gamma: Gammas = [],  # noqa: B006
     runs: options.Runs = 5,
@@ -99,12 +104,26 @@ def run(
     terms = RunTerms(rounds, runs, seed, sampling)
     files = targets(plot, csv, output, "results", "curves")
     n_jobs = options.check_workers(workers)
-    how_to_load = options.DataOptions(label, categorical, format, scale, bias, samples, input, part)
+    how_to_load = options.DataOptions(
+        label,
+        categorical,
+        format,
+        scale,
+        bias,
+        samples,
+        input,
+        part,
+        drop=drop,
+        keep=keep,
+        missing=missing,
+        header=header,
+        zero_based=zero_based,
+        shuffle=seed if shuffle else None,
+    )
     dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data)
     for job in jobs:
         job.check(dataset)
-    for line in notes(jobs, asked):
-        typer.echo(f"delaytron: note: {line}", err=True)
+    options.tell([*notes(jobs, asked), *terms.note(dataset)])
     report = _play(jobs, dataset, terms, n_jobs)
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
@@ -114,8 +133,12 @@ def _open_stream(path: str, how_to_load: options.DataOptions) -> datasets.FileSt
     given: Any = how_to_load.given
     if given.keys() & {"n_samples", "features", "part"}:
         raise InvalidInput("--samples, --input and --part are for named data sets; a stream is a file")
+    if "shuffle" in given:
+        raise InvalidInput("--shuffle needs all rows in memory, and a stream is played in file order; leave one out")
     with busy(f"checking {path}"):
-        return datasets.stream(path, **given)
+        opened = datasets.stream(path, **given)
+    options.tell(opened.notes)
+    return opened
 
 
 def _feedback(noise: str | None, expire_after: list[int], on_expiry: str) -> Grid:

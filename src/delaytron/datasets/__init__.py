@@ -2,11 +2,12 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from delaytron.checks import check_choice
+from delaytron.checks import check_choice, check_integer
 from delaytron.datasets.base import Dataset, is_frame
 from delaytron.datasets.bundled import digits
 from delaytron.datasets.convert import as_dataset
@@ -19,6 +20,7 @@ from delaytron.datasets.synthetic import synnonsep, synsep
 from delaytron.datasets.text import news20
 from delaytron.datasets.uci import abalone, ecoli
 from delaytron.errors import InvalidInput
+from delaytron.rng import stream as random_stream
 
 __all__ = ["DATASETS", "Dataset", "FileStream", "as_dataset", "is_drawn", "load", "stream"]
 
@@ -38,7 +40,9 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
 FILE = f"a file that is there ({', '.join(ENDINGS)})"
 
 
-def load(source: Any, *, scale: str | None = None, bias: bool = False, **options: Any) -> Dataset:
+def load(
+    source: Any, *, scale: str | None = None, bias: bool = False, shuffle: int | None = None, **options: Any
+) -> Dataset:
     """Make or read a data set: one with a name, a file, or a frame of pandas or polars.
 
     Parameters
@@ -49,8 +53,10 @@ def load(source: Any, *, scale: str | None = None, bias: bool = False, **options
         Every row to norm 1; or every column to mean 0 and standard deviation 1, where X is sparse without moving it.
     bias : bool
         Append a column of ones, after scaling.
+    shuffle : int, optional
+        The seed of a random order of the rows; without it they stay in file order.
     **options
-        Of the named data set; of a file or frame `label`, `categorical`, `format`, see `files.load_file`.
+        Of the named data set; of a file or frame `label`, `drop`, `missing` and others, see `files.load_file`.
 
     Notes
     -----
@@ -68,7 +74,15 @@ def load(source: Any, *, scale: str | None = None, bias: bool = False, **options
         if option not in known:
             takes = f"the options {', '.join(known)}" if known else "no options"
             raise InvalidInput(f"{what} takes {takes}; got {option!r}")
-    return choose_form(rescale(make(**options), scaling))
+    seed = None if shuffle is None else check_integer("shuffle", shuffle, at_least=0)
+    data = choose_form(rescale(make(**options), scaling))
+    return data if seed is None else _shuffled(data, seed)
+
+
+def _shuffled(data: Dataset, seed: int) -> Dataset:
+    order = random_stream(seed, "shuffle").permutation(data.n_rows)
+    note = f"rows: in a random order (seed {seed})"
+    return replace(data, X=data.X[order], y=data.y[order], notes=(*data.notes, note))
 
 
 def is_drawn(name: str) -> bool:

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from delaytron.datasets.base import Block
-from delaytron.datasets.columns import Encoder, plan_columns
-from delaytron.datasets.headers import Column, Columns, check_header, find_label
+from delaytron.datasets.columns import Encoder, TableOptions, plan_columns
+from delaytron.datasets.headers import check_header, find_label
 from delaytron.datasets.tables import Source, rows_per_piece, table_source
 from delaytron.errors import InvalidInput
+from delaytron.files.compressed import check_ratio
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,26 +22,28 @@ BLOCK_BYTES = 4 * 2**20  # of the features in one block
 READ_BYTES = 2**18  # of a column at a time: by default pyarrow reads all of the file ahead
 
 
-def read_parquet(path: Path, label: Column | None = None, categorical: Columns = ()) -> Block:
-    """Read a whole Parquet file."""
-    return _plan(_parquet_source(path), label, categorical).whole()
+def read_parquet(path: Path, **options: Unpack[TableOptions]) -> Block:
+    """Read a whole Parquet file, unless it would take far more memory than it has bytes."""
+    source = _parquet_source(path)
+    check_ratio(path, 8 * source.n_rows * len(source.types), path.stat().st_size, "read it in blocks (--stream)")
+    return _plan(source, options).whole()
 
 
-def open_parquet(path: Path, label: Column | None = None, categorical: Columns = ()) -> Callable[[], Iterator[Block]]:
+def open_parquet(path: Path, **options: Unpack[TableOptions]) -> Callable[[], Iterator[Block]]:
     """Return what goes through a Parquet file, some megabytes at a time; columns of text are read once before."""
-    return partial(_plan(_parquet_source(path), label, categorical).blocks, BLOCK_BYTES)
+    return partial(_plan(_parquet_source(path), options).blocks, BLOCK_BYTES)
 
 
-def read_feather(path: Path, label: Column | None = None, categorical: Columns = ()) -> Block:
+def read_feather(path: Path, **options: Unpack[TableOptions]) -> Block:
     """Read a whole Feather or Arrow file."""
     with _reading(str(path), "a Feather file"):
         source = _table_source(str(path), _validated(_read_ipc(path)))
-    return _plan(source, label, categorical).whole()
+    return _plan(source, options).whole()
 
 
-def read_frame(frame: Any, label: Column | None = None, categorical: Columns = ()) -> Block:
+def read_frame(frame: Any, **options: Unpack[TableOptions]) -> Block:
     """Read a frame with the labels in one of its columns."""
-    return _plan(_frame_source(frame), label, categorical).whole()
+    return _plan(_frame_source(frame), options).whole()
 
 
 def read_features(frame: Any) -> Block:
@@ -48,8 +51,10 @@ def read_features(frame: Any) -> Block:
     return plan_columns(_frame_source(frame), None).whole()
 
 
-def _plan(source: Source, label: Column | None, categorical: Columns) -> Encoder:
-    return plan_columns(source, find_label(source.name, list(source.types), label), categorical)
+def _plan(source: Source, options: TableOptions) -> Encoder:
+    label = find_label(source.name, list(source.types), options.get("label"))
+    rest: Any = {name: value for name, value in options.items() if name != "label"}
+    return plan_columns(source, label, **rest)
 
 
 def _parquet_source(path: Path) -> Source:

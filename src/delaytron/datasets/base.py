@@ -17,11 +17,22 @@ MAX_CLASSES = 1_000_000  # a larger class number is an identifier, not a class; 
 
 
 class Block(NamedTuple):
-    """Rows as a file has them: features, labels (numbers or text), and the names of the columns if it has any."""
+    """Rows as a file has them: features, labels (numbers or text), and the names of the columns if it has any.
+
+    Parameters
+    ----------
+    notes : tuple of str
+        What was done with the columns, a line each.
+    dropped, filled : int
+        Rows that were left out because a value is missing, and cells that were filled in.
+    """
 
     X: "Matrix"
     labels: NDArray[Any]
     feature_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    dropped: int = 0
+    filled: int = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +51,8 @@ class Dataset:
         One for each column of X, or none at all.
     source, licence, citation : str
         Where the data come from and on what terms; empty where nobody said so.
+    notes : tuple of str
+        What was done when they were read, a line each.
 
     Examples
     --------
@@ -56,6 +69,7 @@ class Dataset:
     source: str = ""
     licence: str = ""
     citation: str = ""
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", check_matrix(self.X))

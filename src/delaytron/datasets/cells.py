@@ -3,12 +3,14 @@
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 CODE = re.compile(r"[+-]?0\d")  # how a code begins that only looks like a number
+TOO_LARGE = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")  # also of what no float can hold
 NO_NUMBERS = ("nan", "inf", "infinity")
 MISSING = {"", "na", "n/a", "#n/a", "null", *(sign + word for sign in ("", "+", "-") for word in NO_NUMBERS)}
+MARKS = ("?", "-", "--", ".", "none", "nat")  # among numbers or dates they say the same
 Key = str | float  # of a category: by it, categories are sorted and told apart
 
 
@@ -21,6 +23,17 @@ def is_missing(text: str) -> bool:
     (True, False)
     """
     return text.lower() in MISSING
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a cell among numbers or dates is one that says nothing.
+
+    Examples
+    --------
+    >>> says_nothing("?"), says_nothing("NaN"), says_nothing("0")
+    (True, True, False)
+    """
+    return is_missing(text) or text.lower() in MARKS
 
 
 def number_in(text: str) -> float | None:
@@ -36,6 +49,22 @@ def number_in(text: str) -> float | None:
             value = kind(text)
             return value if isfinite(value) and "_" not in text else None
     return None
+
+
+def cell_number(text: str) -> float | None:
+    """Return the number that a text is, NaN if it says that there is none or is too large for a float; None for a text.
+
+    Examples
+    --------
+    >>> cell_number("7"), cell_number("n/a"), cell_number("1e999"), cell_number("seven")
+    (7.0, nan, nan, None)
+    """
+    if is_missing(text):
+        return nan
+    value = number_in(text)
+    if value is not None:
+        return float(value)
+    return nan if TOO_LARGE.fullmatch(text) else None
 
 
 def keys(texts: Sequence[str]) -> Sequence[Key]:

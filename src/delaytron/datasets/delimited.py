@@ -1,143 +1,136 @@
-"""CSV and TSV files: read quickly by pyarrow, and slowly only to find the line of what is wrong."""
+"""CSV and TSV files: read quickly by pyarrow, and slowly only to find the line of what is wrong.
 
-from contextlib import suppress
+All cells are read as text, a few megabytes at a time: once to find out what the columns hold, and again to make numbers
+of them. A file is read alike as a whole and in blocks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Unpack
 
+from delaytron.checks import check_choice
 from delaytron.datasets.base import Block
-from delaytron.datasets.cells import number_in
-from delaytron.datasets.columns import plan_columns
-from delaytron.datasets.headers import Column, Columns, check_header, find_columns, find_label
-from delaytron.datasets.tables import table_source
+from delaytron.datasets.columns import Encoder, TableOptions, plan_columns
+from delaytron.datasets.headers import Columns, check_header, find_columns, find_label
+from delaytron.datasets.layout import HEADERS, Layout, find_layout
+from delaytron.datasets.tables import Source, cut_rows
 from delaytron.errors import InvalidInput
 from delaytron.files.compressed import Quiet, open_binary, reading
-from delaytron.files.lines import place_of, records, refuse_ragged
+from delaytron.files.lines import records, refuse_ragged
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 DELIMITERS = ",;\t"  # of a CSV file, the first that its first row has
 BLOCK_BYTES = 4 * 2**20  # read at a time; more where a row is longer
+FEATURE_BYTES = 4 * 2**20  # of the features in one block
 NO_ROW = "there must be at least one row after the header, got none"
-Types = dict[str, Any]  # of columns, as pyarrow has them
 MISSING = ["", "NA", "N/A", "NaN", "nan", "NULL", "null"]  # the usual ones; others make a column of text, found later
 
 
-class Layout(NamedTuple):
-    """What the first row of a file tells: how cells are divided, what the columns are called."""
-
-    path: Path
-    delimiter: str
-    line: int
-    cells: list[str]
-    has_header: bool
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns; one without a name is called by its position."""
-        return [(self.has_header and cell.strip()) or str(i) for i, cell in enumerate(self.cells)]
-
-    def place(self, row: int) -> str:
-        """Return the line on which a row begins."""
-        return place_of(self.path, self.delimiter, row + self.has_header)
-
-
 def read_delimited(
-    path: Path, label: Column | None = None, categorical: Columns = (), delimiters: str = DELIMITERS
+    path: Path, delimiters: str = DELIMITERS, header: str = "auto", **options: Unpack[TableOptions]
 ) -> Block:
     """Read a whole file."""
-    layout = find_layout(path, delimiters)
+    return _plan(path, delimiters, header, options).whole()
+
+
+def open_delimited(
+    path: Path, delimiters: str = DELIMITERS, header: str = "auto", **options: Unpack[TableOptions]
+) -> Callable[[], Iterator[Block]]:
+    """Return what goes through a file, some megabytes at a time; it is read once before."""
+    return partial(_plan(path, delimiters, header, options).blocks, FEATURE_BYTES)
+
+
+def _plan(path: Path, delimiters: str, header: str, options: TableOptions) -> Encoder:
+    check_choice("header", header, HEADERS)
+    layout = find_layout(path, delimiters, header, _named(options))
     place = f"{path}, line {layout.line}"
-    names = layout.names
-    check_header(place, names)
-    target = find_label(place, names, label)
-    chosen = find_columns(place, names, categorical, "categorical")
-    source = table_source(str(path), _table(layout, {target, *chosen}), layout.place)
-    if not source.n_rows:
+    check_header(place, layout.names)
+    label = find_label(place, layout.names, options.get("label"))
+    _check_names(place, layout.names, options)
+    rest: Any = {name: value for name, value in options.items() if name != "label"}
+    encoder = plan_columns(_source(layout), label, **rest)
+    if not encoder.source.n_rows:
         raise InvalidInput(f"{path}, line {layout.line + 1}: {NO_ROW}")
-    return plan_columns(source, target, chosen).whole()
+    return encoder
 
 
-def find_layout(path: Path, delimiters: str) -> Layout:
-    """Look at the first row of a file: it names the columns if none of its cells is a number."""
-    for delimiter in delimiters:
-        line, cells = next(records(path, delimiter), (1, []))
-        if len(cells) > 1:
-            return Layout(path, delimiter, line, cells, all(number_in(cell) is None for cell in cells))
-    signs = " or ".join(map(repr, delimiters))
-    got = f"only {cells[0][:40]!r}" if cells else "an empty file"
-    raise InvalidInput(f"{path}, line {line}: must have at least two columns, divided by {signs}; got {got}")
+def _check_names(place: str, names: Sequence[str], options: TableOptions) -> None:
+    """Raise if a column is named that is not there."""
+    find_columns(place, names, options.get("categorical", ()), "categorical")
+    find_columns(place, names, options.get("drop", ()), "drop")
+    find_columns(place, names, options.get("keep", ()), "keep")
 
 
-def _table(layout: Layout, text: set[str]) -> "pa.Table":
-    """Read all cells, those of some columns as text."""
+def _named(options: TableOptions) -> list[str]:
+    """Return the columns that the user names, but for positions."""
+    wanted: list[Columns] = [options.get("label") or ()]
+    wanted += [options.get("categorical", ()), options.get("drop", ()), options.get("keep", ())]
+    names = [one for several in wanted for one in ([several] if isinstance(several, str | int) else several)]
+    return [name for name in names if isinstance(name, str) and not name.removeprefix("-").isdecimal()]
+
+
+def _source(layout: Layout) -> Source:
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-    raw = layout.cells if layout.has_header else [f"f{i}" for i in range(len(layout.cells))]  # as pyarrow calls them
-    types = {theirs: pa.string() for theirs, ours in zip(raw, layout.names, strict=True) if ours in text}
+    types = dict.fromkeys(layout.names, pa.string())
+    read = partial(_read, layout)
+    notes = (layout.note,)
+    return Source(str(layout.path), types, 0, read, read, layout.place, is_text=True, notes=notes)
+
+
+def _read(layout: Layout, names: Sequence[str], n_rows: int | None = None) -> "Iterator[pa.Table]":
+    """Iterate over these columns, all cells as text, nothing where one is missing."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    table = None
     try:
-        table = _parse_all(layout, types)
+        for batch in _parse(layout, [str(layout.names.index(name)) for name in names]):
+            table = pa.Table.from_batches([batch]).rename_columns(list(names))
+            yield from cut_rows(table, n_rows)
     except pa.ArrowInvalid as problem:
         refuse_ragged(layout.path, layout.delimiter, len(layout.cells))
-        if "Empty CSV" in str(problem):  # a header that nothing follows, not even the end of its line
+        if sum(1 for _ in zip(range(2), records(layout.path, layout.delimiter), strict=False)) <= layout.has_header:
             raise InvalidInput(f"{layout.path}, line {layout.line + 1}: {NO_ROW}") from None
-        raise InvalidInput(f"{layout.path}: cannot be read as a table: {problem}") from None
-    if any(map(pa.types.is_binary, table.schema.types)) or _ends_in_lines(table):  # no UTF-8, or an unclosed quote
+        said = " ".join(str(problem).split())
+        raise InvalidInput(f"{layout.path}: cannot be read as a table: {said}") from None
+    if table is not None and _ends_in_lines(table):  # an unclosed quote
         refuse_ragged(layout.path, layout.delimiter, len(layout.cells))
-    return table.rename_columns(layout.names)
 
 
-def _parse_all(layout: Layout, types: Types) -> "pa.Table":
-    """Read a file by the types of its beginning, if they hold to its end.
-
-    While pyarrow has still to find the type of a column, it keeps all its text: as much memory as the numbers take.
-    """
+def _parse(layout: Layout, wanted: Sequence[str]) -> "Iterable[pa.RecordBatch]":
+    """Iterate over batches of the columns at these positions."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
+    from pyarrow import csv  # noqa: PLC0415
 
-    known = _types_of_beginning(layout, types)
-    if known != types:
-        with suppress(pa.ArrowInvalid):
-            return _parse_file(layout, known)
-    return _parse_file(layout, types)
-
-
-def _types_of_beginning(layout: Layout, types: Types) -> Types:
-    """Return the types that the columns of a large file begin with; those of a small one are soon found."""
-    import pyarrow as pa  # noqa: PLC0415 - slow to import
-
-    with reading(layout.path), open_binary(layout.path) as file:
-        head = file.read(BLOCK_BYTES)
-    if len(head) < BLOCK_BYTES:
-        return types
-    try:
-        schema = _parse(pa.BufferReader(head[: head.rfind(b"\n") + 1]), layout, types).schema
-    except pa.ArrowInvalid:  # a cell of several lines may have been cut
-        return types
-    found = zip(schema.names, schema.types, strict=True)
-    return {name: kind for name, kind in found if not pa.types.is_null(kind)}
-
-
-def _parse_file(layout: Layout, types: Types) -> "pa.Table":
+    names = [str(i) for i in range(len(layout.cells))]
+    longest = 16 * sum(map(len, layout.cells))
     with reading(layout.path), open_binary(layout.path) as binary:
         file = Quiet(binary)
         try:
-            return _parse(file, layout, types)
+            with csv.open_csv(
+                file,
+                csv.ReadOptions(
+                    column_names=names,
+                    skip_rows_after_names=layout.line if layout.has_header else 0,
+                    block_size=max(BLOCK_BYTES, longest),
+                ),
+                csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
+                csv.ConvertOptions(
+                    include_columns=wanted,
+                    column_types=dict.fromkeys(wanted, pa.string()),
+                    null_values=MISSING,
+                    strings_can_be_null=True,
+                ),
+            ) as batches:
+                yield from batches
         finally:
             file.check()  # what broke off is no table, whatever it looks like
 
 
-def _parse(file: Any, layout: Layout, types: Types) -> "pa.Table":
-    from pyarrow import csv  # noqa: PLC0415 - slow to import
-
-    longest = 16 * sum(map(len, layout.cells))
-    return csv.read_csv(
-        file,
-        csv.ReadOptions(autogenerate_column_names=not layout.has_header, block_size=max(BLOCK_BYTES, longest)),
-        csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
-        csv.ConvertOptions(column_types=types, null_values=MISSING, true_values=[], false_values=[]),
-    )
-
-
 def _ends_in_lines(table: "pa.Table") -> bool:
-    """Whether the last cell has more than one line: then a quote that nobody closed may have swallowed the rest."""
-    return table.num_rows > 0 and "\n" in str(table.column(-1)[-1].as_py())
+    """Whether the last row has a cell of more than one line: a quote that nobody closed may have swallowed the rest."""
+    last = table.slice(table.num_rows - 1)
+    return any("\n" in str(column[0].as_py()) for column in last.columns) if table.num_rows else False

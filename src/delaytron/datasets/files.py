@@ -1,6 +1,6 @@
 """The user's own files and frames as data sets; what a file holds is told by its ending, or by the user."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -8,14 +8,19 @@ from typing import Any, NamedTuple, TypeVar
 from delaytron.checks import check_choice
 from delaytron.datasets.arrow import open_parquet, read_feather, read_frame, read_parquet
 from delaytron.datasets.base import Block, Dataset, encode_present
-from delaytron.datasets.delimited import read_delimited
+from delaytron.datasets.delimited import open_delimited, read_delimited
 from delaytron.datasets.headers import Column, Columns
+from delaytron.datasets.json_lines import open_json_lines, read_json_lines
 from delaytron.datasets.libsvm import open_libsvm, read_libsvm
+from delaytron.datasets.notes import row_notes
 from delaytron.datasets.npz import read_npz
 from delaytron.errors import InvalidInput
 from delaytron.files.compressed import OPENERS, plain_suffix
 
 Classes = TypeVar("Classes", bound=Any)
+TABLE = ("label", "categorical", "drop", "keep", "missing")  # what can be asked of any table
+DEFAULTS = {"header": "auto", "missing": "error", "zero_based": "auto"}
+WORDS = {True: "yes", False: "no"}
 
 
 class Format(NamedTuple):
@@ -30,7 +35,7 @@ class Format(NamedTuple):
     blocks : callable, optional
         Opens a file for reading in blocks, of the same arguments; what it returns iterates over them, each time anew.
     takes : tuple of str
-        The options among `label` and `categorical`.
+        The options of `load_file` that it has a use for.
     compressible : bool
         Whether it may be read from .gz, .bz2 or .xz.
     """
@@ -38,17 +43,27 @@ class Format(NamedTuple):
     read: Callable[..., Block]
     endings: tuple[str, ...]
     blocks: Callable[..., Callable[[], Iterator[Block]]] | None = None
-    takes: tuple[str, ...] = ("label", "categorical")
+    takes: tuple[str, ...] = TABLE
     compressible: bool = False
 
 
+TEXT = (*TABLE, "header")
 FORMATS = {
-    "csv": Format(read_delimited, (".csv",), compressible=True),
-    "tsv": Format(partial(read_delimited, delimiters="\t"), (".tsv",), compressible=True),
-    "parquet": Format(read_parquet, (".parquet", ".pq"), blocks=open_parquet),
+    "csv": Format(read_delimited, (".csv",), open_delimited, TEXT, compressible=True),
+    "tsv": Format(
+        partial(read_delimited, delimiters="\t"),
+        (".tsv",),
+        partial(open_delimited, delimiters="\t"),
+        TEXT,
+        compressible=True,
+    ),
+    "jsonl": Format(read_json_lines, (".jsonl", ".ndjson"), open_json_lines, compressible=True),
+    "parquet": Format(read_parquet, (".parquet", ".pq"), open_parquet),
     "feather": Format(read_feather, (".feather", ".arrow")),
     "npz": Format(read_npz, (".npz",), takes=("label",)),
-    "libsvm": Format(read_libsvm, (".svm", ".libsvm", ".svmlight"), blocks=open_libsvm, takes=(), compressible=True),
+    "libsvm": Format(
+        read_libsvm, (".svm", ".libsvm", ".svmlight"), open_libsvm, takes=("zero_based",), compressible=True
+    ),
 }
 ENDINGS = {ending: name for name, known in FORMATS.items() for ending in known.endings}
 
@@ -57,6 +72,11 @@ def load_file(
     path: str | Path,
     label: Column | None = None,
     categorical: Columns = (),
+    drop: Columns = (),
+    keep: Columns = (),
+    missing: str = "error",
+    header: str | bool = "auto",
+    zero_based: str | bool = "auto",
     format: str | None = None,
 ) -> Dataset:
     r"""Read a file in one of the `FORMATS`; those of text also as .gz, .bz2 or .xz.
@@ -68,15 +88,26 @@ def load_file(
         By default the only one that is called label, class, target or y.
     categorical : sequence of str or int
         Columns of numbers that are categories all the same. Columns of text always are.
+    drop : sequence of str or int
+        Columns to leave out.
+    keep : sequence of str or int
+        Columns to keep although they look like ids, which are refused otherwise.
+    missing : {"error", "drop", "impute"}
+        What becomes of cells without a value: they are refused, their rows are left out, or they become the mean of
+        their column, with another column that tells which they are; of categories, a category of their own.
+    header : {"auto", "yes", "no"}
+        Of CSV and TSV: whether the first row names the columns; see `layout`.
+    zero_based : {"auto", "yes", "no"}
+        Of LIBSVM: whether indices begin with 0; "auto": if there is one.
     format : str, optional
         What the file holds, a name in `FORMATS`, where its ending does not say so.
 
     Notes
     -----
-    A CSV file has a header if no cell of its first row is a number; without one, columns are called "0", "1", ....
-    A category `value` of a column becomes a column "column=value" of 0 and 1. Where few of the numbers can differ
-    from 0, X is CSR from the start, see `form`. Missing cells, dates and columns that mix numbers and text are refused
-    with the place where they stand.
+    Without a header, columns are called "0", "1", .... A category `value` of a column becomes a column "column=value"
+    of 0 and 1; a date its seconds since 1970 and its parts, see `dates`. Where few of the numbers can differ from 0, X
+    is CSR from the start, see `form`. Columns that mix numbers and text are refused with the place where they do.
+    What was done is in `Dataset.notes`.
 
     Examples
     --------
@@ -90,28 +121,33 @@ def load_file(
     """
     place = Path(path).expanduser()
     kind = file_format(place, format)
-    block = FORMATS[kind].read(place, **_options(place, kind, label, categorical))
+    asked = {"label": label, "categorical": categorical, "drop": drop, "keep": keep, "missing": missing}
+    asked |= {"header": header, "zero_based": zero_based}
+    block = FORMATS[kind].read(place, **_chosen(place, kind, asked))
     return _with_classes(block, file_name(place), str(path))
 
 
-def load_frame(frame: Any, label: Column | None = None, categorical: Columns = ()) -> Dataset:
-    """Read a frame of pandas, polars or anything else with `__arrow_c_stream__`; see `load_file`."""
-    return _with_classes(read_frame(frame, label, categorical), "data", "the frame")
-
-
-def open_blocks(
-    path: Path,
+def load_frame(
+    frame: Any,
     label: Column | None = None,
     categorical: Columns = (),
-    format: str | None = None,
-) -> Callable[[], Iterator[Block]]:
-    """Return what goes through a file in blocks, each time anew."""
+    drop: Columns = (),
+    keep: Columns = (),
+    missing: str = "error",
+) -> Dataset:
+    """Read a frame of pandas, polars or anything else with `__arrow_c_stream__`; see `load_file`."""
+    block = read_frame(frame, label=label, categorical=categorical, drop=drop, keep=keep, missing=missing)
+    return _with_classes(block, "data", "the frame")
+
+
+def open_blocks(path: Path, format: str | None, asked: Mapping[str, Any]) -> Callable[[], Iterator[Block]]:
+    """Return what goes through a file in blocks, each time anew; `asked` are options of `load_file`."""
     kind = file_format(path, format)
     open_file = FORMATS[kind].blocks
     if open_file is None:
-        able = " and ".join(name for name, known in FORMATS.items() if known.blocks is not None)
+        able = ", ".join(name for name, known in FORMATS.items() if known.blocks is not None)
         raise InvalidInput(f"{path}: only {able} files can be read in blocks, got {kind}; load it whole")
-    return open_file(path, **_options(path, kind, label, categorical))
+    return open_file(path, **_chosen(path, kind, asked))
 
 
 def file_format(path: Path, asked: str | None = None) -> str:
@@ -148,13 +184,16 @@ def file_name(path: Path) -> str:
     return (path.with_suffix("") if path.suffix.lower() in OPENERS else path).stem
 
 
-def _options(path: Path, kind: str, label: Column | None, categorical: Columns) -> dict[str, Any]:
+def _chosen(path: Path, kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are given; refuse those for which a format has no use."""
-    given = {"label": label, "categorical": categorical}
-    chosen = {name: value for name, value in given.items() if value is not None and value != ()}
-    for option, value in chosen.items():
+    chosen = {}
+    for option, value in asked.items():
+        meant = WORDS.get(value, value) if isinstance(value, bool) and option in DEFAULTS else value
+        if meant is None or meant in ((), []) or meant == DEFAULTS.get(option):
+            continue
         if option not in FORMATS[kind].takes:
             raise InvalidInput(f"{path}: a {kind} file takes no {option}, got {value!r}")
+        chosen[option] = meant
     return chosen
 
 
@@ -162,7 +201,8 @@ def _with_classes(block: Block, name: str, source: str) -> Dataset:
     y, class_names = encode_present(block.labels)
     check_several(source, class_names)
     try:
-        return Dataset(block.X, y, name, class_names, feature_names=block.feature_names, source=source)
+        notes = row_notes(block, len(y) + block.dropped)
+        return Dataset(block.X, y, name, class_names, feature_names=block.feature_names, source=source, notes=notes)
     except InvalidInput as problem:
         raise InvalidInput(f"{source}: {problem}") from None
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from delaytron.checks import check_choice
 from delaytron.datasets.base import Block
 from delaytron.errors import InvalidInput
 from delaytron.files.compressed import blocks_of_lines
@@ -24,34 +25,53 @@ BLOCK_BYTES = 2 * 2**20  # of text; parsing takes some ten times as much for a m
 LARGEST = 2**31 - 1  # of the indices: those of a CSR matrix have 32 bits
 COLON, NEWLINE, SPACE = b":\n "
 ONE_A_LINE = bytes.maketrans(b": \t\r\v\f", b"\n" * 6)
-NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+AT_ZERO = re.compile(rb"[ \t\v\f]0+:")  # an index of 0
+NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
-def read_libsvm(path: Path) -> Block:
+def read_libsvm(path: Path, zero_based: str = "auto") -> Block:
     """Read a whole file."""
-    blocks = list(libsvm_blocks(path))
+    blocks = list(open_libsvm(path, zero_based)())
     width = max(block.X.shape[1] for block in blocks)
     X = stack_rows([widen(block.X, width) for block in blocks])
-    return Block(X, np.concatenate([block.labels for block in blocks]))
+    return blocks[0]._replace(X=X, labels=np.concatenate([block.labels for block in blocks]))
 
 
-def open_libsvm(path: Path) -> Callable[[], Iterator[Block]]:
-    """Return what goes through a file, a few megabytes at a time."""
-    return partial(libsvm_blocks, path)
+def open_libsvm(path: Path, zero_based: str = "auto") -> Callable[[], Iterator[Block]]:
+    """Return what goes through a file, a few megabytes at a time; by default it is first searched for an index of 0."""
+    asked = check_choice("zero_based", zero_based, ("auto", "yes", "no"))
+    if asked != "auto":
+        return partial(libsvm_blocks, path, int(asked == "no"), "as asked for")
+    line = _line_of_zero(path)
+    return partial(libsvm_blocks, path, int(not line), f"line {line} has an index of 0" if line else "there is no 0")
 
 
-def libsvm_blocks(path: Path) -> Iterator[Block]:
+def _line_of_zero(path: Path) -> int:
+    """Return the first line with an index of 0, as scikit-learn counts by default; 0 if there is none."""
+    for first, text in blocks_of_lines(path, BLOCK_BYTES):
+        found = AT_ZERO.search(_without_comments(text))
+        if found:
+            return first + text.count(b"\n", 0, found.start())
+    return 0
+
+
+def _without_comments(text: bytes) -> bytes:
+    """Blank comments out, so that all else stays where it is."""
+    return re.sub(rb"#[^\n]*", lambda found: b" " * len(found[0]), text) if b"#" in text else text
+
+
+def libsvm_blocks(path: Path, base: int = 1, reason: str = "as asked for") -> Iterator[Block]:
     """Iterate over a file, a few megabytes at a time; each block is as wide as its own largest index."""
     empty = True
-    for first, text in blocks_of_lines(path, BLOCK_BYTES):
-        if b"#" in text:
-            text = re.sub(rb"#[^\n]*", b"", text)  # noqa: PLW2901 - without its comments
-        block = _parse(text)
+    notes = (f"indices: from {base} ({reason})",)
+    for first, commented in blocks_of_lines(path, BLOCK_BYTES):
+        text = _without_comments(commented)
+        block = _parse(text, base)
         if block is None:
-            raise InvalidInput(f"{path}, {_fault(text, first)}")
+            raise InvalidInput(f"{path}, {_fault(text, first, base)}")
         if block.labels.size:
             empty = False
-            yield block
+            yield block._replace(notes=notes)
     if empty:
         raise InvalidInput(f"{path}, line 1: there must be at least one row LABEL INDEX:VALUE ..., got an empty file")
 
@@ -63,7 +83,7 @@ def widen(X: Any, n_features: int) -> Any:
     return type(X)((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
 
 
-def _parse(text: bytes) -> Block | None:
+def _parse(text: bytes, base: int) -> Block | None:
     """Read whole lines; None where any of them is not as it should be."""
     from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import
 
@@ -75,9 +95,9 @@ def _parse(text: bytes) -> Block | None:
     labels = np.zeros(numbers.size, np.bool_)
     labels[2 * ends[:-1] + np.arange(pairs.size)] = True
     rest = numbers[~labels].reshape(-1, 2)
-    if not _rising(rest[:, 0], ends):
+    if not _rising(rest[:, 0], ends, base):
         return None
-    indices = (rest[:, 0] - 1).astype(np.int32)
+    indices = (rest[:, 0] - base).astype(np.int32)
     width = int(indices.max(initial=0)) + 1
     X = csr_array((np.ascontiguousarray(rest[:, 1]), indices, ends.astype(np.int32)), shape=(pairs.size, width))
     return Block(X, numbers[labels])
@@ -120,34 +140,34 @@ def _numbers(text: bytes) -> Array | None:
     return numbers if np.isfinite(numbers).all() else None
 
 
-def _rising(indices: Array, ends: Ints) -> bool:
-    """Whether all indices are integers from 1 on and rise within every row."""
+def _rising(indices: Array, ends: Ints, base: int) -> bool:
+    """Whether all indices are integers from the first on and rise within every row."""
     rises = np.ones(indices.size, np.bool_)
     rises[1:] = np.diff(indices) > 0
     rises[ends[:-1][ends[:-1] < indices.size]] = True
     whole = bool((indices == np.floor(indices)).all())
-    return bool(rises.all()) and whole and indices.min(initial=1) >= 1 and indices.max(initial=1) <= LARGEST
+    return bool(rises.all()) and whole and indices.min(initial=base) >= base and indices.max(initial=1) <= LARGEST
 
 
-def _fault(text: bytes, first: int) -> str:
+def _fault(text: bytes, first: int, base: int) -> str:
     """Return what is wrong in the first line that is not as it should be, and its number."""
     for line, row in enumerate(text.splitlines(), start=first):
-        fault = _fault_of_row(row.split())
+        fault = _fault_of_row(row.split(), base)
         if fault:
             return f"line {line}: {fault}"
     return f"lines {first} to {line}: cannot be read as LABEL INDEX:VALUE ..."
 
 
-def _fault_of_row(tokens: list[bytes]) -> str:
+def _fault_of_row(tokens: list[bytes], base: int) -> str:
     if tokens and not _is_number(tokens[0]):
         return f"the label must be a finite number, got {_shown(tokens[0])}"
-    before = 0
+    before = base - 1
     for token in tokens[1:]:
         index, colon, value = token.partition(b":")
         if not colon or not index.isdigit() or not _is_number(value):
             return f"a feature must be INDEX:VALUE with finite numbers, got {_shown(token)}"
-        if not 1 <= int(index[:20]) <= LARGEST:
-            return f"an index must be from 1 to {LARGEST}, got {_shown(token)}; indices start at 1"
+        if not base <= int(index[:20]) <= LARGEST:
+            return f"an index must be from {base} to {LARGEST}, got {_shown(token)}; see zero_based (--zero-based)"
         if int(index) <= before:
             return f"indices must rise, got {int(index)} after {before}"
         before = int(index)

@@ -1,7 +1,7 @@
 """Files larger than memory: rows in blocks, each shown once and in its order."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from delaytron.datasets.files import check_several, file_name, open_blocks
 from delaytron.datasets.form import plays_sparse
 from delaytron.datasets.headers import Column, Columns
 from delaytron.datasets.libsvm import widen
+from delaytron.datasets.notes import row_notes
 from delaytron.datasets.scaling import Scaling
 from delaytron.errors import InvalidInput
 from delaytron.matrices import as_kind, is_sparse
@@ -34,6 +35,8 @@ class FileStream:
         The labels that occur, sorted; the place of a label is its class number.
     class_counts : ndarray, optional
         How many rows of the file have each of these labels.
+    notes : tuple of str
+        What was done when it was read, a line each.
     """
 
     read: Callable[[], Iterator[Block]]
@@ -46,6 +49,7 @@ class FileStream:
     scaling: Scaling
     feature_names: tuple[str, ...] = ()
     class_counts: Ints | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -70,7 +74,8 @@ class FileStream:
             left -= y.size
             known = (self.values.take(y, mode="clip") == block.labels).all()
             self._check_unchanged(known and left >= 0 and block.X.shape[1] <= width)
-            yield as_kind(self.scaling.apply(widen(block.X, width)), self.sparse), y
+            if y.size:  # all rows of a block may have been dropped
+                yield as_kind(self.scaling.apply(widen(block.X, width)), self.sparse), y
         self._check_unchanged(left == 0)
 
     def _check_unchanged(self, same: bool) -> None:
@@ -86,18 +91,24 @@ def stream(
     path: str | Path,
     label: Column | None = None,
     categorical: Columns = (),
+    drop: Columns = (),
+    keep: Columns = (),
+    missing: str = "error",
+    header: str | bool = "auto",
+    zero_based: str | bool = "auto",
     scale: str | None = None,
     bias: bool = False,
     format: str | None = None,
 ) -> FileStream:
-    r"""Open a Parquet or LIBSVM file of any size for `simulate`, which then holds only a part of it in memory.
+    r"""Open a CSV, TSV, JSON lines, Parquet or LIBSVM file of any size for `simulate`, which holds only a part of it.
 
-    The file is read through once here, to find its classes and to check every row of it; twice where dense columns are
-    to be scaled to deviation 1, since rows are played as `load` would store them, dense or CSR.
+    The file is read through here, to find its classes and to check every row of it, once more where columns must be
+    looked at before they are numbers, and once more where dense columns are to be scaled to deviation 1, since rows are
+    played as `load` would store them, dense or CSR.
 
     Parameters
     ----------
-    label, categorical, scale, bias, format
+    label, categorical, drop, keep, missing, header, zero_based, scale, bias, format
         As for `load`.
 
     Examples
@@ -111,39 +122,65 @@ def stream(
     """
     scaling = Scaling(scale, bias)
     place = Path(path).expanduser()
-    read = open_blocks(place, label, categorical, format)
-    n_rows = 0
-    n_features = 0
-    nonzeros = 0
-    found: list[NDArray[Any]] = []
-    counted: list[Ints] = []
-    for block in read():
-        scaling.see(block.X)
-        nonzeros += 0 if scaling.needs_all else _nonzeros(block, scaling)
-        n_rows += len(block.labels)
-        n_features = max(n_features, block.X.shape[1])
-        labels, counts = np.unique(block.labels, return_counts=True)
-        found.append(labels)
-        counted.append(counts)
-    values, places = np.unique(np.concatenate(found), return_inverse=True)
-    names = block.feature_names
-    sparse = is_sparse(block.X)
+    asked = {"label": label, "categorical": categorical, "drop": drop, "keep": keep, "missing": missing}
+    read = open_blocks(place, format, asked | {"header": header, "zero_based": zero_based})
+    first = _first_reading(read(), scaling)
+    names = first.last.feature_names
+    sparse = is_sparse(first.last.X)
+    nonzeros = first.nonzeros
     if scaling.needs_all and not sparse:
         nonzeros = sum(_nonzeros(block, scaling) for block in read())
+    values, places = np.unique(np.concatenate(first.labels), return_inverse=True)
+    n_features = first.n_features + scaling.bias
     return FileStream(
         read=read,
         name=file_name(place),
         source=str(path),
-        n_rows=n_rows,
-        n_features=n_features + scaling.bias,
+        n_rows=first.n_rows,
+        n_features=n_features,
         values=check_several(str(path), values),
-        sparse=sparse or plays_sparse(nonzeros, n_rows, n_features + scaling.bias),
+        sparse=sparse or plays_sparse(nonzeros, first.n_rows, n_features),
         scaling=scaling,
         feature_names=(*names, "bias") if names and bias else names,
-        class_counts=np.bincount(places, np.concatenate(counted)).astype(np.int64),
+        class_counts=np.bincount(places, np.concatenate(first.counts)).astype(np.int64),
+        notes=row_notes(first.last._replace(dropped=first.dropped, filled=first.filled), first.n_rows + first.dropped),
     )
+
+
+@dataclass
+class Totals:
+    """What is known of a file when all its blocks are read."""
+
+    labels: list[NDArray[Any]]  # the different ones of each block
+    counts: list[Ints]
+    n_rows: int = 0
+    n_features: int = 0
+    nonzeros: int = 0
+    dropped: int = 0
+    filled: int = 0
+    last: Block = field(default=Block(np.zeros((0, 0)), np.zeros(0)))
+
+
+def _first_reading(blocks: Iterator[Block], scaling: Scaling) -> Totals:
+    found = Totals([], [])
+    for block in blocks:
+        found.dropped += block.dropped
+        found.filled += block.filled
+        found.last = block
+        if not len(block.labels):
+            continue
+        scaling.see(block.X)
+        found.nonzeros += 0 if scaling.needs_all else _nonzeros(block, scaling)
+        found.n_rows += len(block.labels)
+        found.n_features = max(found.n_features, block.X.shape[1])
+        labels, counts = np.unique(block.labels, return_counts=True)
+        found.labels.append(labels)
+        found.counts.append(counts)
+    return found
 
 
 def _nonzeros(block: Block, scaling: Scaling) -> int:
     """Count the numbers of dense rows that are not 0 after scaling."""
-    return 0 if is_sparse(block.X) else int(np.count_nonzero(np.asarray(scaling.apply(block.X))))
+    return (
+        0 if is_sparse(block.X) or not len(block.labels) else int(np.count_nonzero(np.asarray(scaling.apply(block.X))))
+    )

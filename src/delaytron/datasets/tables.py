@@ -18,6 +18,8 @@ class Source(NamedTuple):
     read: "Callable[[Sequence[str], int | None], Iterable[pa.Table]]"  # these columns, at most so many rows at a time
     drain: "Callable[[Sequence[str]], Iterable[pa.Table]]"  # these columns, and free the memory on the way
     place: Callable[[int], str]  # says where a row stands
+    is_text: bool = False  # all cells, which are to be read to know what they are, and how many
+    notes: tuple[str, ...] = ()  # what was done to read it, a line each
 
 
 def table_source(name: str, table: "pa.Table", place: Callable[[int], str]) -> Source:
@@ -25,6 +27,13 @@ def table_source(name: str, table: "pa.Table", place: Callable[[int], str]) -> S
     held = _Held(table)
     types = dict(zip(table.column_names, table.schema.types, strict=True))
     return Source(name, types, table.num_rows, held.read, held.drain, place)
+
+
+def cut_rows(table: "pa.Table", most: int | None) -> "Iterator[pa.Table]":
+    """Cut a table into pieces of at most so many rows, without copying it."""
+    step = most or max(1, table.num_rows)
+    for first in range(0, table.num_rows, step):
+        yield table.slice(first, step)
 
 
 def rows_per_piece(n_columns: int) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from delaytron.delays.units import seconds_in
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER, Array, Bools, Ints
 
@@ -51,8 +52,10 @@ def at_index(row: int) -> str:
     return f"index {row}"
 
 
-def delays_between(event: Any, outcome: Any, never: float, place: Place = at_index) -> Recorded:
-    """Return the delays of rounds that are the events, sorted by time.
+def delays_between(
+    event: Any, outcome: Any, never: float, place: Place = at_index, unit: str | None = None
+) -> Recorded:
+    """Return the delays of rounds that are the events, sorted by time; `unit` is that of times that are numbers.
 
     Feedback is delivered at the start of the first later round whose event is not before the outcome; if there
     is none, at the first round after the last one.
@@ -62,12 +65,15 @@ def delays_between(event: Any, outcome: Any, never: float, place: Place = at_ind
     >>> delays_between([10, 20, 21, 22, 30], [20, 29, None, 22, 99], -1).delays[[0, 1, 3, 4]]
     array([1, 3, 1, 1])
     """
+    seconds = seconds_in(unit)
     events, outcomes = as_times("event", event, None, place), as_times("outcome", outcome, never, place)
     _check_pair(events, outcomes, place)
+    if unit is not None and events.kind != "numbers":
+        raise InvalidInput(f"{place(0)}: a unit is for times that are numbers, got {events.column[0]}; leave it out")
     order = np.argsort(events.values, kind="stable")
     start, end, missing = events.values[order], outcomes.values[order], outcomes.missing[order]
     delays = np.maximum(1, np.searchsorted(start, end, side="left") - np.arange(len(start)))
-    waits = (end - start) / (1.0 if events.kind == "numbers" else 1e6)
+    waits = (end - start) * seconds if events.kind == "numbers" else (end - start) / 1e6
     return Recorded(np.where(missing, NEVER, delays), np.where(missing, np.nan, waits))
 
 
@@ -88,14 +94,15 @@ def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
         raise InvalidInput(f"{place(row)}: the outcome {value} lies before its event {events.column[row]}")
 
 
-def delays_after(waits: Any, rate: float, never: float, place: Place = at_index) -> Recorded:
-    """Return the delays of waiting times when there are `rate` rounds in a unit of time.
+def delays_after(waits: Any, rate: float, never: float, place: Place = at_index, unit: str | None = None) -> Recorded:
+    """Return the delays of waiting times when there are `rate` rounds in a unit of time; the seconds if that is known.
 
     Examples
     --------
     >>> delays_after([0, 1.2, 3], 10, -1).delays
     array([ 1, 12, 30])
     """
+    seconds = seconds_in(unit)
     times = as_times("wait", waits, never, place)
     if not len(times.values):
         raise InvalidInput("a trace needs at least one waiting time, got none")
@@ -106,7 +113,8 @@ def delays_after(waits: Any, rate: float, never: float, place: Place = at_index)
         row, value = early
         raise InvalidInput(f"{place(row)}: a waiting time must be at least 0, or {never:g} for never; got {value}")
     rounds = np.clip(np.ceil(times.values * rate), 1, 2.0**62).astype(np.int64)
-    return Recorded(np.where(times.missing, NEVER, np.minimum(rounds, NEVER)))
+    known = None if unit is None else np.where(times.missing, np.nan, times.values * seconds)
+    return Recorded(np.where(times.missing, NEVER, np.minimum(rounds, NEVER)), known)
 
 
 def as_times(name: str, values: Any, never: float | None, place: Place) -> Times:

@@ -58,7 +58,7 @@ class Trace:
         object.__setattr__(self, "text", recorded.text or f"trace of {self._size}")
 
     @classmethod
-    def from_times(cls, event: Any, outcome: Any, never: float = NEVER_MARK) -> Self:
+    def from_times(cls, event: Any, outcome: Any, never: float = NEVER_MARK, unit: str | None = None) -> Self:
         """Make a trace of two columns of times: when something was decided, and when the outcome was known.
 
         Rounds are the events in the order of time, so a burst of traffic is many rounds. Feedback is delivered at
@@ -68,8 +68,10 @@ class Trace:
         Parameters
         ----------
         event, outcome : sequence
-            Numbers (seconds), datetimes or ISO text. Where the outcome is None, NaN, NaT, empty text or `never`,
-            feedback never comes.
+            Numbers, datetimes or ISO text. Where the outcome is None, NaN, NaT, empty text or `never`, feedback
+            never comes.
+        unit : {"s", "min", "h", "d"}, optional
+            Of times that are numbers, for `waits`; seconds by default.
 
         Examples
         --------
@@ -78,18 +80,20 @@ class Trace:
         >>> Trace.from_times(["2024-05-31T10:00", "2024-05-31T10:01"], ["2024-05-31T10:07", ""])
         Trace(2 delays, 50.0% never)
         """
-        return cls(delays_between(event, outcome, check_number("never", never)))
+        return cls(delays_between(event, outcome, check_number("never", never), unit=unit))
 
     @classmethod
-    def from_waits(cls, waits: Any, rate: float = 1.0, never: float = NEVER_MARK) -> Self:
+    def from_waits(cls, waits: Any, rate: float = 1.0, never: float = NEVER_MARK, unit: str | None = None) -> Self:
         """Make a trace of waiting times in any unit, for a steady `rate` of rounds per unit.
+
+        Where the `unit` is told ("s", "min", "h" or "d"), the trace knows its `waits` in seconds.
 
         Examples
         --------
         >>> Trace.from_waits([0, 1.2, None, 3], rate=10)
         Trace(4 delays, 25.0% never)
         """
-        return cls(delays_after(waits, check_positive("rate", rate), check_number("never", never)))
+        return cls(delays_after(waits, check_positive("rate", rate), check_number("never", never), unit=unit))
 
     @classmethod
     def from_file(
@@ -99,22 +103,25 @@ class Trace:
         outcome: str | None = None,
         wait: str | None = None,
         rate: float = 1.0,
+        unit: str | None = None,
     ) -> Self:
         """Read a table with named columns: `event` and `outcome` hold times, or `wait` holds waiting times.
 
-        Without names it is read like `Trace(path)`.
+        Without names it is read like `Trace(path)`. The `unit` of numbers is "s", "min", "h" or "d".
         """
         named = [name for name in (event, outcome, wait) if name is not None]
         if len(named) != (2 if event is not None else wait is not None) or (rate != 1 and wait is None):
             raise InvalidInput("name two columns of times, event and outcome, or one of waiting times, wait with rate")
-        if not named:
+        if not named and unit is None:
             return cls(path)
         table = as_table(Path(path), read_content(Path(path)))
         if table is None:
-            raise InvalidInput(f"{path}, line 1: there must be a header with the columns {', '.join(named)}")
+            columns = ", ".join(named) or "event and outcome"
+            raise InvalidInput(f"{path}, line 1: there must be a header with the columns {columns}")
         if wait is None:
-            return cls(_between(table, named))
-        return cls(delays_after(table.columns(named)[0], check_positive("rate", rate), NEVER_MARK, table.place))
+            return cls(_between(table, named, unit=unit) if named else _times_of(table, NEVER_MARK, unit))
+        times = table.columns(named)[0]
+        return cls(delays_after(times, check_positive("rate", rate), NEVER_MARK, table.place, unit))
 
     def sample(self, n_rounds: int, rng: np.random.Generator) -> Ints:  # noqa: ARG002
         """Return `n_rounds` delays, as recorded."""
@@ -163,12 +170,12 @@ def _check(values: Any, never: int, place: Place, file: str = "") -> Ints:
     return np.where(given == never, NEVER, np.minimum(given, NEVER)).astype(np.int64)
 
 
-def _between(table: TraceTable, names: Sequence[str], never: int = NEVER_MARK) -> Recorded:
+def _between(table: TraceTable, names: Sequence[str], never: int = NEVER_MARK, unit: str | None = None) -> Recorded:
     event, outcome = table.columns(names)
-    return delays_between(event, outcome, never, table.place)
+    return delays_between(event, outcome, never, table.place, unit)
 
 
-def _times_of(table: TraceTable, never: int) -> Recorded:
+def _times_of(table: TraceTable, never: int, unit: str | None = None) -> Recorded:
     """Read a table whose columns of times can be told by their names."""
     names = [table.starting(word) for word in ("event", "outcome")]
     found = [name for name in names if name is not None]
@@ -177,7 +184,7 @@ def _times_of(table: TraceTable, never: int) -> Recorded:
             f"{table.path}, line 1: one column must start with event and one with outcome, got "
             f"{', '.join(table.names)}; name the columns, as event and outcome or as wait"
         )
-    return _between(table, found, never)
+    return _between(table, found, never, unit)
 
 
 class Example(NamedTuple):
