@@ -63,6 +63,8 @@ def _parquet_source(path: Path) -> Source:
     with _reading(str(path), PARQUET), ParquetFile(path) as file:
         types = _types(str(path), file.schema_arrow)
         n_rows = file.metadata.num_rows
+        unpacked = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
+    check_ratio(path, unpacked, path.stat().st_size, "write it anew in smaller pieces if you trust it")
     read = partial(_read_parquet, path)
     return Source(str(path), types, n_rows, read, read, "row {}".format)
 

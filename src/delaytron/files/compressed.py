@@ -16,6 +16,7 @@ OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".
 UNSUSPICIOUS = 2**28  # bytes: what a file may always unpack to
 LARGEST_RATIO = 100  # of unpacked to packed beyond that; tables of numbers have 3 to 30
 CHUNK = 2**18  # bytes unpacked at a time
+LONGEST_LINE = 2**26  # bytes; a longer one is no row, and may be made to fill the memory
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, OSError)  # what the openers raise where a file breaks off or is none
 
 
@@ -83,9 +84,18 @@ def blocks_of_lines(path: Path, size: int) -> Iterator[tuple[int, bytes]]:
     first = 1
     with reading(path), open_binary(path) as file:
         while block := file.read(size):
-            block += file.readline()
+            rest = file.readline(LONGEST_LINE)
+            check_line(path, first + block.count(b"\n"), len(rest))
+            block += rest
             yield first, block if block.endswith(b"\n") else block + b"\n"
             first += block.count(b"\n")
+
+
+def check_line(path: Path, number: int, length: int) -> None:
+    """Raise if a line is so long that it was read only in part."""
+    if length >= LONGEST_LINE:
+        most = LONGEST_LINE // 2**20
+        raise InvalidInput(f"{path}, line {number}: a line may have at most {most} MB, got more; is it a text file?")
 
 
 class Quiet:

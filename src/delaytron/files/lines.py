@@ -2,11 +2,12 @@
 
 import csv
 from collections.abc import Iterator
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 
 from delaytron.errors import InvalidInput
-from delaytron.files.compressed import open_binary, reading
+from delaytron.files.compressed import LONGEST_LINE, check_line, open_binary, reading
 
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -43,7 +44,8 @@ def refuse_ragged(path: Path, delimiter: str, n_columns: int) -> None:
 def _lines(path: Path) -> Iterator[str]:
     """Iterate over the lines with their ends, as the csv module wants them."""
     with TextIOWrapper(open_binary(path), "utf-8-sig", errors="surrogateescape", newline="") as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), ""), start=1):
+            check_line(path, number, len(line))
             if not _is_text(line):
                 raise InvalidInput(f"{path}, line {number}: must be text in UTF-8; save the file as such")
             yield line
