@@ -348,6 +348,11 @@ class TestCommandLine:
         streamed = self.run("run", "perceptron", *flags, "--stream")
         assert json.loads(streamed.stdout)[0]["final_errors"] == json.loads(result.stdout)[0]["final_errors"]
 
+    def test_a_file_may_have_the_name_of_a_data_set(self, tmp_path):
+        path = write(tmp_path / "digits.csv", "a,label\n" + "".join(f"{i},{i % 3}\n" for i in range(30)))
+        result = self.run("run", "perceptron", "--data", path, "--delay", 5, "--runs", 1, "--json")
+        assert json.loads(result.stdout)[0]["rounds"] == 30
+
     def test_a_stream_is_not_shuffled(self, tmp_path):
         result = self.run("run", "--data", write(tmp_path / "own.csv", "a,y\n1,0\n2,1\n"), "--stream", "--shuffle")
         assert result.exit_code == 2

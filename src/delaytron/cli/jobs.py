@@ -41,15 +41,13 @@ class RunTerms:
         check_choice("sampling", self.sampling, SAMPLING)
 
     def rounds_on(self, data: Data) -> int:
-        """Return the rounds of a run: by default all rows of a file, and 100000 of a named data set."""
-        if self.rounds is None:
-            return ROUNDS if data.name in datasets.DATASETS else data.n_rows
-        return self.rounds
+        """Return the rounds of a run: by default as many as there are rows."""
+        return data.n_rows if self.rounds is None else self.rounds
 
     def note(self, data: Data) -> Iterator[str]:
         """Iterate over what is to be said of the rows of a file that are played."""
         n_rounds = self.rounds_on(data)
-        if data.name in datasets.DATASETS or n_rounds > data.n_rows:
+        if n_rounds > data.n_rows:
             return
         some = "all" if n_rounds == data.n_rows else f"{n_rounds:,} of"
         if not any(note.startswith("rows: ") for note in data.notes):

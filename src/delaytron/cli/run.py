@@ -8,7 +8,7 @@ import typer
 
 from delaytron import datasets
 from delaytron.cli import options, tables
-from delaytron.cli.jobs import GAMMA, Data, Grid, RunJob, RunTerms, notes, plan_jobs
+from delaytron.cli.jobs import GAMMA, ROUNDS, Data, Grid, RunJob, RunTerms, notes, plan_jobs
 from delaytron.cli.outputs import LONG, busy, log, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import DEFAULT_LEARNER
@@ -101,7 +101,8 @@ def run(
     if standardize:
         common["standardize"] = [True]
     jobs = plan_jobs(learners, options.split_delays(delay), asked, common)
-    terms = RunTerms(rounds, runs, seed, sampling)
+    named = data in datasets.DATASETS
+    terms = RunTerms(ROUNDS if named and rounds is None else rounds, runs, seed, sampling)
     files = targets(plot, csv, output, "results", "curves")
     n_jobs = options.check_workers(workers)
     how_to_load = options.DataOptions(
@@ -123,7 +124,7 @@ def run(
     dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data)
     for job in jobs:
         job.check(dataset)
-    options.tell([*notes(jobs, asked), *terms.note(dataset)])
+    options.tell([*notes(jobs, asked), *(() if named else terms.note(dataset))])
     report = _play(jobs, dataset, terms, n_jobs)
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
