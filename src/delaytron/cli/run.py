@@ -123,7 +123,7 @@ def run(
     dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data)
     for job in jobs:
         job.check(dataset)
-    options.tell([*notes(jobs, asked), *terms.note(dataset)])
+    options.tell([*notes(jobs, asked), *options.rows_note(dataset, terms.rounds_on(dataset))])
     report = _play(jobs, dataset, terms, n_jobs)
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
