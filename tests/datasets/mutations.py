@@ -13,6 +13,8 @@ import json
 import re
 import sys
 import warnings
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,7 @@ ROOM = 64 * 2**20  # what is taken beside four times the file
 MISSING = ("error", "drop", "impute")
 
 
+@cache
 def columns():
     rng = np.random.default_rng(1)
     return {
@@ -179,7 +182,11 @@ def resident():
 
 
 def examine(path, content, size, read, missing):
-    """Load one file in both ways, and judge the answers; `size` is what it has unpacked."""
+    """Load one file in both ways and judge the answers: "refused", "read", or "right" where there is another reading.
+
+    `size` is what the file has unpacked.
+    """
+    faulthandler.dump_traceback_later(SECONDS, exit=True)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = resident()
     data = attempt(load, path, missing)
@@ -188,10 +195,12 @@ def examine(path, content, size, read, missing):
         raise AssertionError(f"{path}: as a whole {data}; in blocks {blocks}")
     if peak() - before > 4 * size + ROOM:
         raise AssertionError(f"{path}: took {(peak() - before) / 2**20:.0f} MB for {size} bytes")
-    if not isinstance(data, str):
-        compare_streams(data, blocks, path)
-        compare(data, read and read(content))
-    return isinstance(data, str)
+    if isinstance(data, str):
+        faulthandler.cancel_dump_traceback_later()
+        return "refused"
+    compare_streams(data, blocks, path)
+    faulthandler.cancel_dump_traceback_later()
+    return compare(data, read and read(content))
 
 
 def compare(data, known):
@@ -199,6 +208,9 @@ def compare(data, known):
         compare_table(data, known)
     elif isinstance(known, list):
         compare_rows(data, known)
+    else:
+        return "read"
+    return "right"
 
 
 def make(rng, kind):
@@ -220,7 +232,7 @@ def make(rng, kind):
 
 def main(kind, first, count, folder):
     warnings.simplefilter("error")
-    n_refused = 0
+    outcomes = Counter()
     for path, good, *_ in KINDS[kind]:
         place = Path(folder, path)
         content = table_bytes(damaged_table(None), None) if good is None else good()
@@ -234,10 +246,8 @@ def main(kind, first, count, folder):
         name, content, size, read = make(rng, KINDS[kind][number_ % len(KINDS[kind])])
         path = Path(folder, name)
         path.write_bytes(packed(content, rng) if name.endswith(".gz") else content)
-        faulthandler.dump_traceback_later(SECONDS, exit=True)
-        n_refused += examine(path, content, size, read, MISSING[rng.integers(3)])
-        faulthandler.cancel_dump_traceback_later()
-    sys.stdout.write(f"{n_refused} refused\n")
+        outcomes[examine(path, content, size, read, MISSING[rng.integers(3)])] += 1
+    sys.stdout.write(json.dumps(outcomes) + "\n")
 
 
 def packed(content, rng):

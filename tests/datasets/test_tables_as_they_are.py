@@ -310,6 +310,15 @@ class TestRealFiles:
         assert "column '0' looks like an id" in refused(load, frame)
         assert load(frame, drop="0").n_features == 7
 
+    def test_news_as_scikit_learn_writes_them(self, tmp_path):
+        news = load("news20", part="test")
+        X, y = news.X[:2000], news.y[:2000]
+        dump_svmlight_file(X, y, str(tmp_path / "news.svm"), zero_based=True)
+        data = load(tmp_path / "news.svm")
+        theirs, _ = load_svmlight_file(str(tmp_path / "news.svm"), zero_based=True)
+        assert (theirs != data.X).nnz == 0
+        assert np.array_equal([int(data.class_names[k]) for k in data.y], y)
+
     def test_abalone_with_empty_cells(self, tmp_path):
         frame = pd.read_csv(REAL_DATA / "abalone" / "abalone.data", header=None)
         holes = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.01)

@@ -102,6 +102,7 @@ def compare(
         shuffle=seed if shuffle else None,
     )
     dataset = how_to_load.load(data)
+    options.tell(options.rows_note(data, dataset, rounds))
     tuning_data = how_to_load.load_for_tuning(data, seed)
     names = options.split_names(learner) or None
     prepared = prepare(dataset, names, options.split_delays(delay), terms, tuning_data, feedback)

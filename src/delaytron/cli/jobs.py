@@ -44,15 +44,6 @@ class RunTerms:
         """Return the rounds of a run: by default as many as there are rows."""
         return data.n_rows if self.rounds is None else self.rounds
 
-    def note(self, data: Data) -> Iterator[str]:
-        """Iterate over what is to be said of the rows of a file that are played."""
-        n_rounds = self.rounds_on(data)
-        if n_rounds > data.n_rows:
-            return
-        some = "all" if n_rounds == data.n_rows else f"{n_rounds:,} of"
-        if not any(note.startswith("rows: ") for note in data.notes):
-            yield f"rows: {some} {data.n_rows:,}, in file order; --shuffle mixes them"
-
 
 @dataclass(frozen=True)
 class RunJob:

@@ -142,6 +142,15 @@ class DataOptions:
         return load_for_tuning(name, seed, **options)
 
 
+def rows_note(given: str, data: datasets.Dataset | datasets.FileStream, n_rounds: int) -> list[str]:
+    """Return what is to be said of the rows of a file that are played, unless they are drawn or shuffled."""
+    shuffled = any(note.startswith("rows: ") for note in data.notes)
+    if given in datasets.DATASETS or shuffled or n_rounds > data.n_rows:
+        return []
+    some = "all" if n_rounds == data.n_rows else f"{n_rounds:,} of"
+    return [f"rows: {some} {data.n_rows:,}, in file order; --shuffle mixes them"]
+
+
 def tell(notes: Iterable[str]) -> None:
     """Say on stderr what was done with a file, a line each."""
     for note in notes:

@@ -101,8 +101,8 @@ def run(
     if standardize:
         common["standardize"] = [True]
     jobs = plan_jobs(learners, options.split_delays(delay), asked, common)
-    named = data in datasets.DATASETS
-    terms = RunTerms(ROUNDS if named and rounds is None else rounds, runs, seed, sampling)
+    default = ROUNDS if data in datasets.DATASETS else None  # None: all rows of a file
+    terms = RunTerms(default if rounds is None else rounds, runs, seed, sampling)
     files = targets(plot, csv, output, "results", "curves")
     n_jobs = options.check_workers(workers)
     how_to_load = options.DataOptions(
@@ -124,7 +124,7 @@ def run(
     dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data)
     for job in jobs:
         job.check(dataset)
-    options.tell([*notes(jobs, asked), *(() if named else terms.note(dataset))])
+    options.tell([*notes(jobs, asked), *options.rows_note(data, dataset, terms.rounds_on(dataset))])
     report = _play(jobs, dataset, terms, n_jobs)
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
