@@ -18,7 +18,7 @@ def need(*libraries):
     """Return if these are installed."""
     missing = [library for library in libraries if find_spec(library) is None]
     if missing:
-        do_without(f"{', '.join(missing)} is not installed: run `make extras`")
+        do_without(f"{', '.join(missing)} is not installed: run `make setup extras`")
 
 
 @pytest.fixture(scope="module")
