@@ -38,7 +38,7 @@ def advance(learner: Learner, X: Any, y: Any, delays: Any, coming: Coming) -> Bo
     >>> import delaytron as dt
     >>> learner, coming = dt.Delaytron(n_classes=2, n_features=1, gamma=0.5, seed=0), {}
     >>> advance(learner, [[1.0], [1.0]], [0, 0], [1, 5], coming).tolist()
-    [False, True]
+    [True, True]
     >>> coming, learner.pending
     ({7: [(2, 1)]}, 1)
     """
@@ -58,7 +58,7 @@ def finish(learner: Learner, coming: Coming) -> None:
     >>> import delaytron as dt
     >>> learner, coming = dt.Delaytron(n_classes=2, n_features=1, gamma=0.5, seed=0), {}
     >>> advance(learner, [[1.0], [1.0]], [0, 0], [1, 5], coming).tolist()
-    [False, True]
+    [True, True]
     >>> finish(learner, coming)
     >>> coming, learner.pending
     ({}, 0)
