@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from optional import browser  # noqa: F401 - for tests of pages
+from optional import browser, pyvw  # noqa: F401 - for tests of pages, and of logs
 from postgres_fixtures import database, dsn, own_server, server  # noqa: F401 - for the tests on PostgreSQL
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"

@@ -22,6 +22,15 @@ def need(*libraries):
 
 
 @pytest.fixture(scope="module")
+def pyvw():
+    """Return Vowpal Wabbit."""
+    need("vowpalwabbit")
+    from vowpalwabbit import pyvw
+
+    return pyvw
+
+
+@pytest.fixture(scope="module")
 def browser():
     """Return a Chromium without a window."""
     executable = which("chromium") or which("chromium-browser") or which("google-chrome")

@@ -1,7 +1,5 @@
 """Vowpal Wabbit evaluates a fixed policy with `--cb K --eval`: by ips and by dr. Its costs are errors."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -9,16 +7,6 @@ import delaytron as dt
 from known_logs import K, make_log
 
 ROUNDS = 400
-
-
-@pytest.fixture(scope="module")
-def pyvw():
-    try:
-        from vowpalwabbit import pyvw
-    except ImportError:
-        reason = "needs Vowpal Wabbit: make extras"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    return pyvw
 
 
 @pytest.fixture(scope="module")

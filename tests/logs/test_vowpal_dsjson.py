@@ -1,7 +1,6 @@
 """Vowpal Wabbit itself: it reads the same of a log as we do, and a log of its own decisions is imported."""
 
 import json
-import os
 from contextlib import contextmanager
 
 import numpy as np
@@ -26,16 +25,6 @@ OPTIONS = {
     "seed": 7,
 }
 MOODS = ["tired", "thirsty", "hungry"]
-
-
-@pytest.fixture(scope="module")
-def pyvw():
-    try:
-        from vowpalwabbit import pyvw
-    except ImportError:
-        reason = "needs Vowpal Wabbit: make extras"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    return pyvw
 
 
 @contextmanager

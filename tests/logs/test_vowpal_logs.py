@@ -1,7 +1,6 @@
 """Vowpal Wabbit itself reads what `dt.logs` writes, and `dt.logs` reads what it decided, with the same meaning."""
 
 import json
-import os
 import subprocess
 import sys
 
@@ -17,16 +16,6 @@ from dsjson_lines import MULTI, event, outcome, write
 OPTIONS = "--cb_explore_adf --epsilon 0.3 --cb_type ips -q FT -q ::"
 RUN = "import sys; from vowpalwabbit import pyvw; vw = pyvw.Workspace(sys.argv[1]); vw.finish()"
 MOODS = ["tired", "thirsty", "hungry"]
-
-
-@pytest.fixture(scope="module")
-def pyvw():
-    try:
-        from vowpalwabbit import pyvw
-    except ImportError:
-        reason = "needs Vowpal Wabbit: make extras"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    return pyvw
 
 
 def what_vowpal_says(path, options="--cb_explore_adf --quiet"):
