@@ -23,18 +23,11 @@ class Encoded(NamedTuple):
     n_filled: int = 0
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """A column of numbers, which stays one column.
-
-    Parameters
-    ----------
-    means : tuple of float
-        What stands in for a missing cell, in which case another column tells where; none if nothing may.
-    """
+class _Column:
+    """A column that stays one, and another one that tells which cells were missing if `means` stand in for them."""
 
     name: str
-    means: tuple[float, ...] = ()
+    means: tuple[float, ...]
     one_hot = False
 
     @property
@@ -47,6 +40,20 @@ class Numbers:
         """How many numbers of a row may differ from 0."""
         return len(self.feature_names)
 
+
+@dataclass(frozen=True)
+class Numbers(_Column):
+    """A column of numbers, which stays one column.
+
+    Parameters
+    ----------
+    means : tuple of float
+        What stands in for a missing cell, in which case another column tells where; none if nothing may.
+    """
+
+    name: str
+    means: tuple[float, ...] = ()
+
     def encode(self, column: Any) -> Encoded:
         """Return what the cells of a column become."""
         values, missing = column_numbers(column)
@@ -54,24 +61,18 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Dates:
+class Dates(_Column):
     """A column of dates, which becomes a column for each part of them; see `dates.date_parts`."""
 
     name: str
     hours: bool
     means: tuple[float, ...] = ()
-    one_hot = False
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the columns that this one becomes."""
         parts = tuple(self.name + part for part in (PARTS if self.hours else PARTS_OF_DAYS))
         return (*parts, self.name + TOLD) if self.means else parts
-
-    @property
-    def n_filled(self) -> int:
-        """How many numbers of a row may differ from 0."""
-        return len(self.feature_names)
 
     def encode(self, column: Any) -> Encoded:
         """Return what the cells of a column become."""
@@ -114,23 +115,12 @@ class Categories:
 
 
 @dataclass(frozen=True)
-class Values:
+class Values(_Column):
     """A column of a few texts each of which stands for a value: a label, or the truth."""
 
     name: str
     lookup: tuple[Sequence[str], NDArray[Any]]
     means: tuple[float, ...] = ()
-    one_hot = False
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The names of the columns that this one becomes."""
-        return (self.name, self.name + TOLD) if self.means else (self.name,)
-
-    @property
-    def n_filled(self) -> int:
-        """How many numbers of a row may differ from 0."""
-        return len(self.feature_names)
 
     def encode(self, column: Any) -> Encoded:
         """Return what the cells of a column become."""
