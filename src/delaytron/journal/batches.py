@@ -8,8 +8,8 @@ from typing import Protocol
 class Transactions(Protocol):
     """What a database does for a batch; its errors are `JournalError`."""
 
-    def begin(self) -> None:
-        """Begin a transaction in which no other process can write."""
+    def begin(self, *, wait: bool = True) -> None:
+        """Begin a transaction in which no other process can write; if one does, wait, or raise `BusyError`."""
 
     def commit(self) -> None:
         """Bring it to disk."""

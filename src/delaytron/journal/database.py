@@ -13,11 +13,15 @@ from delaytron.journal.forks import Connection
 
 PATIENCE = 30.0  # seconds that others may take with their writing
 RETRY = 0.0003  # seconds between two tries
-GAP, GAP_EVERY = 0.0005, 0.02  # seconds: the owner lets others write for so long, so often
+GAP, GAP_EVERY = 0.0005, 0.1  # seconds: the owner lets others write for so long, so often
 FOREIGN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 PRAGMAS = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "cache_size = -16000")
 
 T = TypeVar("T")
+
+
+class BusyError(JournalError):
+    """Another process writes just now, and the caller did not want to wait for it."""
 
 
 def error_code(problem: sqlite3.Error) -> int:
@@ -99,6 +103,19 @@ def opening_error(path: Path, problem: sqlite3.Error) -> InvalidInput | JournalE
     return JournalError(f"{path} could not be opened: {one_line(problem)}; check the disk, then try again")
 
 
+def _begin_patiently(connection: sqlite3.Connection) -> None:
+    patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+
+
+def _begin_at_once(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as problem:
+        if error_code(problem) != sqlite3.SQLITE_BUSY:
+            raise
+        raise BusyError("another process writes to the journal; try again") from None
+
+
 class Database:
     """The connection of the process that decides; one thread at a time.
 
@@ -121,8 +138,8 @@ class Database:
         """Whether the last transaction that began was committed."""
         return not self._failed and self._connection is not None and not self._connection.in_transaction
 
-    def begin(self) -> None:
-        """Begin a transaction in which no other process can write."""
+    def begin(self, *, wait: bool = True) -> None:
+        """Begin a transaction in which no other process can write; if one does, wait, or raise `BusyError`."""
         self._leave_gap()
         if self._connection is None:
             self._connection = reconnect(self._path)
@@ -130,7 +147,7 @@ class Database:
         self._marked = False
         self._inserts = {}
         connection = self._connection
-        self._guarded(lambda: patiently(lambda: connection.execute("BEGIN IMMEDIATE")))
+        self._guarded(partial(_begin_patiently if wait else _begin_at_once, connection))
 
     def _leave_gap(self) -> None:
         """Now and then let other processes write, which can only try again and again."""

@@ -43,12 +43,15 @@ class GroupCommit:
         self._batch: Batch | None = None
 
     @contextmanager
-    def batch(self, *, force: bool = False) -> Iterator[None]:
-        """Enter a batch; at the end wait until it is on disk. With `force` it is full when this member leaves."""
+    def batch(self, *, force: bool = False, wait: bool = True) -> Iterator[None]:
+        """Enter a batch; at the end wait until it is on disk. With `force` it is full when this member leaves.
+
+        If another process writes, `wait` for it, or raise `BusyError`.
+        """
         member = Member()
         try:
             self._enter(member)
-            self._begin(force)
+            self._begin(force, wait)
             yield
             batch = self._leave(member, force)
         except BaseException as problem:
@@ -116,14 +119,14 @@ class GroupCommit:
         if waits:
             member.gate.acquire()
 
-    def _begin(self, force: bool) -> None:
+    def _begin(self, force: bool, wait: bool) -> None:
         """Join the batch, or begin one."""
         if self.closed is not None:
             raise JournalError(self.closed)
         if not force:
             self._raise_if_lost()
         if self._batch is None:
-            self._database.begin()
+            self._database.begin(wait=wait)
             self._batch = Batch()
             self.began()
         if self._lazy:

@@ -1,12 +1,13 @@
-"""Ids of decisions: given by the caller, or random; issued once and never again."""
+"""Ids of decisions: given by the caller, or made here; issued once and never again."""
 
 import os
+from time import time_ns
 from typing import Any
 
 from delaytron.errors import InvalidInput, UnknownDecision
 
 LONGEST_ID = 200  # bytes of UTF-8
-BYTES = 16  # of a random id
+RANDOM_BYTES = 10  # of an id that is made here
 
 
 def check_id(id: Any) -> str:
@@ -43,14 +44,16 @@ def never_issued(id: str) -> UnknownDecision:
 
 
 def new_id() -> str:
-    """Return 128 random bits as 32 hexadecimal digits.
+    """Return the present millisecond and 80 random bits, as 32 hexadecimal digits.
+
+    Nobody can guess one. Those of one time are near each other in an index, so that few pages of it have to be written.
 
     Examples
     --------
     >>> len(new_id())
     32
     """
-    return os.urandom(BYTES).hex()
+    return _millisecond() + os.urandom(RANDOM_BYTES).hex()
 
 
 def new_ids(count: int) -> list[str]:
@@ -61,5 +64,10 @@ def new_ids(count: int) -> list[str]:
     >>> len(set(new_ids(3)))
     3
     """
-    digits = os.urandom(BYTES * count).hex()
-    return [digits[start : start + 2 * BYTES] for start in range(0, 2 * BYTES * count, 2 * BYTES)]
+    begin, size = _millisecond(), 2 * RANDOM_BYTES
+    digits = os.urandom(RANDOM_BYTES * count).hex()
+    return [begin + digits[start : start + size] for start in range(0, size * count, size)]
+
+
+def _millisecond() -> str:
+    return f"{time_ns() // 1_000_000:012x}"

@@ -88,10 +88,10 @@ class FactStore:
         """How often something was rolled back that members of a batch had done."""
         return self._group.generation
 
-    def batch(self) -> AbstractContextManager[None]:
-        """Write within it; it returns when all is on disk, or raises and nothing was acknowledged."""
+    def batch(self, *, wait: bool = True) -> AbstractContextManager[None]:
+        """Write within it; it returns when all is on disk, or raises and nothing was acknowledged (see group.py)."""
         self._raise_if_forked()
-        return self._group.batch()
+        return self._group.batch(wait=wait)
 
     def append(self, kind: int, id: str | None, body: bytes, now: Moment) -> int:
         """Write a fact; return its number. Within a batch."""

@@ -60,12 +60,18 @@ class Keeper:
             raise outcome
         return outcome
 
-    def run_all(self, operations: Iterable[Callable[[Moment], T]]) -> list[T | DelaytronError]:
-        """Run several in one batch: each has its result, or the error with which it changed nothing."""
-        with self.store.batch(), self._lock:
+    def run_all(
+        self, operations: Iterable[Callable[[Moment], T]], *, at_once: bool = False
+    ) -> list[T | DelaytronError]:
+        """Run several in one batch: each has its result, or the error with which it changed nothing.
+
+        Those who want it `at_once` wait neither for another process that writes (`BusyError`), nor for a snapshot.
+        """
+        with self.store.batch(wait=not at_once), self._lock:
             now = self._catch_up()
             outcomes = [self._attempt(operation, now) for operation in operations]
-            self._keep_snapshot()
+            if self.wants_snapshot and not at_once:
+                self.put_snapshot()
         return outcomes
 
     def _attempt(self, operation: Callable[[Moment], T], now: Moment) -> T | DelaytronError:
@@ -201,9 +207,10 @@ class Keeper:
         self._generation = self.store.generation
         self._in_step = True
 
-    def _keep_snapshot(self) -> None:
-        if self._since_snapshot >= max(FACTS_A_SNAPSHOT, len(self.core.open) + len(self.core.lapsed)):
-            self.put_snapshot()
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether so much came since the last snapshot that there should be another one."""
+        return self._since_snapshot >= max(FACTS_A_SNAPSHOT, len(self.core.open) + len(self.core.lapsed))
 
     def put_snapshot(self) -> None:
         """Keep the state in the journal, so that it opens fast."""

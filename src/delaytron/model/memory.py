@@ -25,7 +25,7 @@ class MemoryStore:
         self._lock = RLock()
 
     @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self, *, wait: bool = True) -> Iterator[None]:  # noqa: ARG002
         """Let one thread in at a time."""
         with self._lock:
             yield

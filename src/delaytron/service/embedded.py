@@ -79,9 +79,9 @@ class Embedded:
             raise UnknownModel(f"there is no model {name!r}; make it with POST /v1/models")
         return self._served[name]
 
-    async def _run(self, name: str, operation: Callable[[ServedModel, Moment], T]) -> T:
+    async def _run(self, name: str, operation: Callable[[ServedModel, Moment], T], *, short: bool = False) -> T:
         served, worker = self._find(name)
-        return await worker.run(partial(operation, served))
+        return await worker.run(partial(operation, served), short=short)
 
     async def create(self, wanted: messages.NewModel) -> tuple[messages.ModelReply, bool]:
         """Make a model; the same one again is found."""
@@ -112,13 +112,14 @@ class Embedded:
     ) -> list[messages.DecisionReply]:
         """Make all of these decisions, or none."""
         check_batch(self._limits, len(wanted))
-        return await self._run(name, lambda served, now: served.decide(now, wanted, repeatable))
+        short = len(wanted) == 1
+        return await self._run(name, lambda served, now: served.decide(now, wanted, repeatable), short=short)
 
     async def feedback(self, name: str, given: list[messages.FeedbackRequest]) -> list[messages.Result | Exception]:
         """Take answers; each has its own result."""
         check_batch(self._limits, len(given))
         served, worker = self._find(name)
-        runs = [worker.run(partial(served.feedback, given=one)) for one in given]
+        runs = [worker.run(partial(served.feedback, given=one), short=True) for one in given]
         return list(await asyncio.gather(*runs, return_exceptions=True))  # type: ignore[arg-type]
 
     async def cancel(self, name: str, id: str) -> messages.Result:

@@ -1,19 +1,23 @@
-"""A thread for each model: it runs all that waits in one batch, so that requests share a sync of the disk."""
+"""Runs the operations of a model: all that waits in one batch, so that requests share a sync of the disk."""
 
 import asyncio
 from collections.abc import Callable
 from logging import getLogger
 from queue import Empty, SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from delaytron.errors import DelaytronError, JournalError
 from delaytron.journal.clock import Moment
+from delaytron.journal.database import BusyError
 from delaytron.model.keeper import Keeper
 from delaytron.service.problems import TooMany, Unavailable
 
 MOST_AT_ONCE = 256  # operations in a batch
 MOST_WAITING = 10_000  # operations that wait for the disk
+MOST_HERE = 32  # operations of a batch in the event loop
+SLOW, SLOW_FOR = 0.01, 1.0  # seconds: after a batch that took so long in the event loop, none is run there for so long
 
 log = getLogger("delaytron.service")
 T = TypeVar("T")
@@ -23,27 +27,37 @@ Operation = Callable[[Moment], Any]
 class _Waiting(NamedTuple):
     operation: Operation
     future: "asyncio.Future[Any]"
+    short: bool
 
 
 class ModelWorker:
-    """Runs operations on a model for an event loop, in the order in which they came."""
+    """Runs operations on a model for an event loop, in the order in which they came.
+
+    Short ones that find nothing before them run in the event loop itself, as handing them to a thread and back takes
+    longer than they do. All others run in a thread of the model; after a slow one, for a second, short ones as well.
+    """
 
     def __init__(self, keeper: Keeper, name: str) -> None:
         self.keeper = keeper
         self._loop = asyncio.get_running_loop()
+        self._arrived: list[_Waiting] = []  # in this turn of the event loop
         self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
+        self._queued = 0  # what the thread has not finished
+        self._slow_until = 0.0
         self._closed = False
         self._thread = Thread(target=self._work, name=f"model {name}", daemon=True)
         self._thread.start()
 
-    async def run(self, operation: Callable[[Moment], T]) -> T:
+    async def run(self, operation: Callable[[Moment], T], *, short: bool = False) -> T:
         """Run an operation; return its result when that is on disk."""
         if self._closed:
             raise Unavailable("the service is stopping; try again")
-        if self._queue.qsize() >= MOST_WAITING:
+        if self._queued + len(self._arrived) >= MOST_WAITING:
             raise TooMany(f"{MOST_WAITING:,} requests wait for the disk already; try again")
-        waiting = _Waiting(operation, self._loop.create_future())
-        self._queue.put(waiting)
+        waiting = _Waiting(operation, self._loop.create_future(), short)
+        if not self._arrived:
+            self._loop.call_soon(self._begin)
+        self._arrived.append(waiting)
         result: T = await waiting.future
         return result
 
@@ -51,12 +65,43 @@ class ModelWorker:
         """Run what waits, then close the model."""
         if not self._closed:
             self._closed = True
+            self._begin()
             self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
+    def _begin(self) -> None:
+        """Run what arrived in this turn of the event loop: here, or in the thread."""
+        batch, self._arrived = self._arrived, []
+        if not (self._can_run_here(batch) and self._run_here(batch)):
+            self._hand_over(batch)
+
+    def _can_run_here(self, batch: list[_Waiting]) -> bool:
+        is_free = self._queued == 0 and monotonic() >= self._slow_until
+        return is_free and len(batch) <= MOST_HERE and all(waiting.short for waiting in batch)
+
+    def _run_here(self, batch: list[_Waiting]) -> bool:
+        """Run operations now; return False if another process writes, and nothing was done."""
+        began = monotonic()
+        try:
+            outcomes = self._outcomes(batch, at_once=True)
+        except BusyError:
+            return False
+        if monotonic() - began > SLOW:
+            self._slow_until = monotonic() + SLOW_FOR
+        _deliver(batch, outcomes)
+        if self.keeper.wants_snapshot:
+            self._hand_over([_Waiting(_do_nothing, self._loop.create_future(), short=False)])
+        return True
+
+    def _hand_over(self, batch: list[_Waiting]) -> None:
+        self._queued += len(batch)
+        for waiting in batch:
+            self._queue.put(waiting)
+
     def _work(self) -> None:
         while (batch := self._next_batch()) is not None:
-            self._run_all(batch)
+            outcomes = self._outcomes(batch)
+            self._loop.call_soon_threadsafe(self._take_over, batch, outcomes)
         self.keeper.close()
 
     def _next_batch(self) -> list[_Waiting] | None:
@@ -76,13 +121,21 @@ class ModelWorker:
             batch.append(following)
         return batch
 
-    def _run_all(self, batch: list[_Waiting]) -> None:
+    def _take_over(self, batch: list[_Waiting], outcomes: list[Any]) -> None:
+        self._queued -= len(batch)
+        _deliver(batch, outcomes)
+
+    def _outcomes(self, batch: list[_Waiting], *, at_once: bool = False) -> list[Any]:
         try:
-            outcomes = self.keeper.run_all([_guarded(waiting.operation) for waiting in batch])
+            return self.keeper.run_all([_guarded(waiting.operation) for waiting in batch], at_once=at_once)
+        except BusyError:
+            raise
         except Exception as problem:
-            outcomes = [_failure(problem)] * len(batch)
-        futures = [waiting.future for waiting in batch]
-        self._loop.call_soon_threadsafe(_deliver, futures, outcomes)
+            return [_failure(problem)] * len(batch)
+
+
+def _do_nothing(now: Moment) -> None:
+    """Let the thread keep a snapshot."""
 
 
 def _guarded(operation: Operation) -> Operation:
@@ -108,11 +161,11 @@ def _failure(problem: Exception) -> DelaytronError:
     return Unavailable("something went wrong; nothing was acknowledged, try again")
 
 
-def _deliver(futures: list["asyncio.Future[Any]"], outcomes: list[Any]) -> None:
-    for future, outcome in zip(futures, outcomes, strict=True):
-        if future.done():  # whoever waited has gone
+def _deliver(batch: list[_Waiting], outcomes: list[Any]) -> None:
+    for waiting, outcome in zip(batch, outcomes, strict=True):
+        if waiting.future.done():  # whoever waited has gone
             continue
         if isinstance(outcome, DelaytronError):
-            future.set_exception(outcome)
+            waiting.future.set_exception(outcome)
         else:
-            future.set_result(outcome)
+            waiting.future.set_result(outcome)
