@@ -21,7 +21,7 @@ class Recorder:
         self.go_on.set()
         self.used = Lock()
 
-    def begin(self):
+    def begin(self, *, wait=True):
         with self.alone():
             assert not self.active
             self.active = True
@@ -220,7 +220,7 @@ def test_a_batch_that_cannot_begin_lets_the_next_one_try(group, database):
     plain = database.begin
     tries = []
 
-    def begin():
+    def begin(*, wait):
         tries.append(get_ident())
         if len(tries) == 1:
             raise JournalError("busy")

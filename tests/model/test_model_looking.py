@@ -80,3 +80,19 @@ def test_stats_count_what_happened(clock):
     (last,) = model.open_decisions()
     assert last == ("5", 6, labels[5], datetime.fromtimestamp(1_700_000_005, UTC), 3599.0)
     assert small_model().stats().mean_reward is None
+
+
+def test_averaged_weights_predict_and_explain_alike():
+    """The average and the last weights differ on some rows; prediction, explanation and the learner's own agree."""
+    rng = np.random.default_rng(0)
+    model = dt.Model(["a", "b", "c"], learner="delaytron", features=3, gamma=0.3, average=True)
+    rows = rng.normal(size=(200, 3))
+    for row in rows:
+        decision = model.decide(row)
+        model.feedback(decision.id, correct=decision.label == "abc"[int(np.argmax(row))])
+    learner = model._keeper.core.learner
+    predicted = [model.predict(row) for row in rows]
+    assert predicted == [model.explain(row).label for row in rows]
+    assert predicted == ["abc"[k] for k in learner.predict(rows)]
+    last = np.argmax(rows @ learner.weights_of(learner.state).T, axis=1)
+    assert any(name != "abc"[k] for name, k in zip(predicted, last, strict=True))

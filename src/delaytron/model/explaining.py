@@ -9,7 +9,7 @@ from delaytron.learners import looking
 from delaytron.model.classes import Name
 from delaytron.model.core import Core
 from delaytron.model.keeper import Keeper
-from delaytron.records import Row
+from delaytron.records import Array, Row
 
 
 class Look(NamedTuple):
@@ -37,7 +37,10 @@ def look(keeper: Keeper, x: Any, allowed: Any) -> Look:
 
     def looked(core: Core) -> Look:
         labels = core.classes.allowed(allowed)
-        greedy, p = looking.look(core.learner, keeper.encoder.encode(x), labels)
+        row = keeper.encoder.encode(x)
+        greedy, p = looking.look(core.learner, row, labels)
+        if core.learner.average:  # decisions use the last weights, predictions the average
+            greedy = int(labels[np.argmax(_scores(*core.learner._contributions(row))[labels])])
         names = core.classes.names
         return Look(names[greedy], {names[label]: float(p[label]) for label in labels.tolist()})
 
@@ -55,7 +58,7 @@ def explain_row(core: Core, row: Row) -> Explanation:
     names = [core.classes.names[label] for label in labels.tolist()]
     constant, parts = core.learner._contributions(row)
     chosen = parts[labels]
-    scores = constant[labels] + chosen.sum(axis=1)
+    scores = _scores(constant, parts)[labels]
     spread = np.ptp(chosen, axis=0) if chosen.size else np.empty(0)
     features = _distinct(core.encoder.names_of(row), row)
     order = np.argsort(-spread, kind="stable").tolist()
@@ -65,6 +68,11 @@ def explain_row(core: Core, row: Row) -> Explanation:
         dict(zip(names, constant[labels].tolist(), strict=True)),
         {features[j]: dict(zip(names, chosen[:, j].tolist(), strict=True)) for j in order},
     )
+
+
+def _scores(constant: Array, parts: Array) -> Array:
+    scores: Array = constant + parts.sum(axis=1)
+    return scores
 
 
 def _distinct(names: list[str], row: Row) -> list[str]:

@@ -1,4 +1,4 @@
-"""Runs the service: one process, one event loop, a thread for each model."""
+"""Runs the service: one process, one event loop, and a thread for each model for what takes longer."""
 
 import gc
 import signal

@@ -1,0 +1,168 @@
+"""Where the operations of a model run: in the event loop or in its thread, always in the order in which they came."""
+
+import asyncio
+import sqlite3
+from functools import partial
+from threading import current_thread, main_thread
+from time import sleep
+
+import pytest
+
+from delaytron.errors import InvalidInput
+from delaytron.model import keeper as keeping
+from delaytron.model.deciding import check
+from delaytron.model.making import read_recipe
+from delaytron.model.opening import open_keeper
+from delaytron.service.problems import Unavailable
+from delaytron.service.worker import MOST_HERE, SLOW, SLOW_FOR, ModelWorker
+
+SHAPE = {"features": 2, "bits": 18, "ngrams": 1}
+WAITING = {"expire_after": None, "on_expiry": "drop"}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.db"
+
+
+def with_worker(path, use):
+    """Run `use(worker)` in an event loop, with a model of its own."""
+
+    async def run():
+        recipe = read_recipe(["a", "b"], "bandit_logit", SHAPE, WAITING, 0, {})
+        worker = ModelWorker(open_keeper(recipe, path, "full", {}), "model")
+        try:
+            return await asyncio.wait_for(use(worker), 60)
+        finally:
+            await worker.close()
+
+    return asyncio.run(run())
+
+
+def here(now):
+    """Return whether this runs in the event loop."""
+    return current_thread() is main_thread()
+
+
+def test_short_operations_run_in_the_event_loop_and_others_in_the_thread(path):
+    async def use(worker):
+        return [await worker.run(here, short=short) for short in (True, False, True)]
+
+    assert with_worker(path, use) == [True, False, True]
+
+
+def test_a_batch_with_one_that_is_not_short_runs_in_the_thread_as_a_whole(path):
+    async def use(worker):
+        return await asyncio.gather(*(worker.run(here, short=short) for short in (True, False, True)))
+
+    assert with_worker(path, use) == [False] * 3
+
+
+@pytest.mark.parametrize(("count", "expected"), [(MOST_HERE, True), (MOST_HERE + 1, False)])
+def test_many_at_once_run_in_the_thread(path, count, expected):
+    async def use(worker):
+        return await asyncio.gather(*(worker.run(here, short=True) for _ in range(count)))
+
+    assert with_worker(path, use) == [expected] * count
+
+
+def test_they_run_in_the_order_in_which_they_came(path):
+    """Short ones that come while the thread works do not overtake what waits for it."""
+    order = []
+
+    def noting(number, seconds=0.0):
+        def operation(now):
+            sleep(seconds)
+            order.append(number)
+
+        return operation
+
+    async def use(worker):
+        tasks = []
+        for number in range(40):
+            slow = number % 7 == 0
+            tasks.append(asyncio.ensure_future(worker.run(noting(number, 0.005 * slow), short=not slow)))
+            await asyncio.sleep(0.0005 * (number % 3))
+        await asyncio.gather(*tasks)
+
+    with_worker(path, use)
+    assert order == list(range(40))
+
+
+def test_after_a_slow_one_the_thread_takes_all_for_a_second(path):
+    async def use(worker):
+        await worker.run(lambda now: sleep(2 * SLOW), short=True)
+        soon = await worker.run(here, short=True)
+        await asyncio.sleep(SLOW_FOR)
+        return soon, await worker.run(here, short=True)
+
+    assert with_worker(path, use) == (False, True)
+
+
+def test_the_event_loop_does_not_wait_for_another_process_that_writes(path):
+    """What finds the journal busy is run by the thread, and meanwhile the loop turns."""
+
+    async def use(worker):
+        await worker.run(here, short=True)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.ensure_future(worker.run(here, short=True))
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+        was_done = waiting.done()
+        other.execute("ROLLBACK")
+        other.close()
+        return was_done, await waiting
+
+    assert with_worker(path, use) == (False, False)
+
+
+def test_snapshots_are_kept_by_the_thread(path, monkeypatch):
+    monkeypatch.setattr(keeping, "FACTS_A_SNAPSHOT", 10)
+    kept = []
+    put = keeping.Keeper.put_snapshot
+    monkeypatch.setattr(keeping.Keeper, "put_snapshot", lambda keeper: (kept.append(here(None)), put(keeper)))
+
+    async def use(worker):
+        keeper = worker.keeper
+        for number in range(25):
+            await worker.run(partial(_decide, keeper, f"decision-{number}"), short=True)
+        return len(kept)
+
+    assert with_worker(path, use) >= 1
+    assert not any(kept)
+
+
+def _decide(keeper, name, now):
+    checked = check(keeper, [1.0, 2.0], None, None)
+    keeper.decide(name, checked.row, checked.labels, now, restricted=False)
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_errors_come_back_to_the_one_who_asked(path, short):
+    def refuse(now):
+        raise InvalidInput("no")
+
+    def fail(now):
+        raise RuntimeError("nobody foresaw this")
+
+    async def use(worker):
+        runs = (worker.run(operation, short=short) for operation in (refuse, fail, here))
+        return await asyncio.gather(*runs, return_exceptions=True)
+
+    refused, failed, ran = with_worker(path, use)
+    assert isinstance(refused, InvalidInput)
+    assert isinstance(failed, Unavailable)
+    assert ran is short
+
+
+def test_what_waits_when_it_is_closed_is_run(path):
+    async def use(worker):
+        waiting = [asyncio.ensure_future(worker.run(here, short=short)) for short in (True, False)]
+        await asyncio.sleep(0)
+        await worker.close()
+        with pytest.raises(Unavailable):
+            await worker.run(here)
+        return await asyncio.gather(*waiting)
+
+    assert with_worker(path, use) == [False, False]
