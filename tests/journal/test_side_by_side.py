@@ -71,7 +71,7 @@ def test_a_busy_owner_leaves_room_for_others(make):
 
 
 def test_the_gap_comes_after_a_busy_while_only(make, monkeypatch):
-    """Batches one after the other leave half a millisecond every 20 ms; a store that rests leaves nothing."""
+    """Batches one after the other leave half a millisecond every 100 ms; a store that rests leaves nothing."""
     store, _ = make()
     time, slept = [1000.0], []
     monkeypatch.setattr(database, "monotonic", lambda: time[0])
@@ -79,7 +79,7 @@ def test_the_gap_comes_after_a_busy_while_only(make, monkeypatch):
         database, "sleep", lambda seconds: (slept.append(time[0]), time.__setitem__(0, time[0] + seconds))
     )
     for i in range(100):
-        time[0] += 0.001
+        time[0] += 0.005
         store._database._committed_at = time[0] - 0.0001
         decide(store, str(i))
     assert 4 <= len(slept) <= 5
