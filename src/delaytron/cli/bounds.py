@@ -13,6 +13,7 @@ from delaytron import datasets, delays
 from delaytron.cli import options
 from delaytron.cli.bound_options import MEASURED, RECORDED, THEORY_ALONE, BoundOptions, given_or
 from delaytron.cli.bound_tables import Promises, Studies
+from delaytron.cli.data_options import AS_IT_IS, DataOptions, with_data_options
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
 from delaytron.learners import Delaytron
@@ -63,6 +64,7 @@ Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw regret and
 Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the bounds, with data at every checkpoint.")]
 
 
+@with_data_options("missing")
 def bounds(
     data: DataName = None,
     results: Results = None,
@@ -80,14 +82,7 @@ def bounds(
     runs: Runs = None,
     seed: Seed = None,
     sampling: Sampling = None,
-    label: options.Label = None,
-    categorical: options.Categorical = [],  # noqa: B006 - typer copies it
-    format: options.Format = None,
-    scale: options.Scale = None,
-    bias: options.Bias = False,
-    samples: options.Samples = None,
-    input: options.Input = None,
-    part: options.Part = None,
+    how_to_load: DataOptions = AS_IT_IS,
     workers: options.Workers = None,
     plot: Plot = None,
     csv: Csv = None,
@@ -120,7 +115,6 @@ def bounds(
         workers=workers,
         plot=plot,
     )
-    how_to_load = options.DataOptions(label, categorical, format, scale, bias, samples, input, part)
     outcome: Promises | Studies
     if data is None and results is None:
         _refuse([*asked.flags(MEASURED), *how_to_load.flags], "needs --data or --results")
@@ -161,11 +155,11 @@ def _promise(asked: BoundOptions) -> Promises:
     return Promises(asked.delay_text, terms.seed, arguments, table(arguments))
 
 
-def _measure(name: str | None, results: Path | None, asked: BoundOptions, how_to_load: options.DataOptions) -> Studies:
+def _measure(name: str | None, results: Path | None, asked: BoundOptions, how_to_load: DataOptions) -> Studies:
     """Play what is asked for, or once more what was played before."""
     n_jobs = options.check_workers(asked.workers)
     lines = [] if results is None else _recorded(results, asked.delay)
-    data = how_to_load.load(_data_name(lines) if name is None else name)
+    data = how_to_load.load(_data_name(lines) if name is None else name, asked.terms.seed)
     trials: list[Trial] = []
     with busy("looking for weights to compare with"):
         for terms in [line.terms(asked.terms, asked.delay) for line in lines] or [asked.terms]:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from delaytron.cli import options
+from delaytron.cli.data_options import AS_IT_IS, DataOptions, with_data_options
 from delaytron.cli.outputs import Target, log, progress_bar, show, targets, write, write_numbers
 from delaytron.cli.tables import comparison_document, comparison_table
 from delaytron.comparison.compare import PreparedComparison, prepare, read_feedback
@@ -38,6 +39,7 @@ Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a line per
 Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write comparison.csv, comparison.json, and .png.")]
 
 
+@with_data_options()
 def compare(
     data: Data,
     learner: Names = [],  # noqa: B006 - typer copies it
@@ -47,20 +49,7 @@ def compare(
     tuning_runs: TuningRuns = 2,
     budget: Budget = 16,
     seed: Seed = 0,
-    label: options.Label = None,
-    categorical: options.Categorical = [],  # noqa: B006
-    drop: options.Drop = [],  # noqa: B006
-    keep: options.Keep = [],  # noqa: B006
-    missing: options.Missing = None,
-    header: options.Header = None,
-    zero_based: options.ZeroBased = None,
-    format: options.Format = None,
-    scale: options.Scale = None,
-    bias: options.Bias = False,
-    shuffle: options.Shuffle = False,
-    samples: options.Samples = None,
-    input: options.Input = None,
-    part: options.Part = None,
+    how_to_load: DataOptions = AS_IT_IS,
     workers: options.Workers = None,
     noise: options.Noise = None,
     expire_after: ExpireAfter = None,
@@ -85,23 +74,7 @@ def compare(
     feedback = read_feedback(options.read_noise(noise), expire_after, on_expiry)
     files = targets(plot, csv, output, "comparison", "comparison")
     n_jobs = options.check_workers(workers)
-    how_to_load = options.DataOptions(
-        label,
-        categorical,
-        format,
-        scale,
-        bias,
-        samples,
-        input,
-        part,
-        drop=drop,
-        keep=keep,
-        missing=missing,
-        header=header,
-        zero_based=zero_based,
-        shuffle=seed if shuffle else None,
-    )
-    dataset = how_to_load.load(data)
+    dataset = how_to_load.load(data, seed)
     options.tell(options.rows_note(data, dataset, rounds))
     tuning_data = how_to_load.load_for_tuning(data, seed)
     names = options.split_names(learner) or None

@@ -9,6 +9,7 @@ import typer
 
 from delaytron import datasets
 from delaytron.cli import options
+from delaytron.cli.data_options import AS_IT_IS, DataOptions, with_data_options
 from delaytron.cli.dataset_tables import dataset_view, list_view
 from delaytron.cli.documents import DatasetDocument, DatasetRow
 from delaytron.cli.outputs import progress_bar, targets, write_figure
@@ -77,36 +78,17 @@ def _row(name: str, card: Card) -> DatasetRow:
 
 
 @app.command(epilog=SHOW_EXAMPLES)
+@with_data_options("scale", "bias", "shuffle", "samples")
 def show(
     name: Name,
-    input: options.Input = None,
-    part: options.Part = None,
-    label: options.Label = None,
-    categorical: options.Categorical = [],  # noqa: B006 - typer copies it
-    drop: options.Drop = [],  # noqa: B006
-    keep: options.Keep = [],  # noqa: B006
-    missing: options.Missing = None,
-    header: options.Header = None,
-    zero_based: options.ZeroBased = None,
-    format: options.Format = None,
+    how_to_load: DataOptions = AS_IT_IS,
     plot: Plot = None,
     json: options.Json = False,
 ) -> None:
     """Show a data set or a file: its size, its classes, where it comes from, some rows."""
     files = targets(plot)
-    data = options.DataOptions(
-        label,
-        categorical,
-        format,
-        input=input,
-        part=part,
-        drop=drop,
-        keep=keep,
-        missing=missing,
-        header=header,
-        zero_based=zero_based,
-    ).load(name)
-    card = FASHION_PIXELS if input == "pixels" else CARDS.get(name)
+    data = how_to_load.load(name, 0)
+    card = FASHION_PIXELS if how_to_load.input == "pixels" else CARDS.get(name)
     image = card and card.image
     document = _document(data, card)
     show_document(document, dataset_view(document, data, image), json)

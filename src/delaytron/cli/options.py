@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from delaytron import datasets, delays
-from delaytron.checks import check_choice
-from delaytron.comparison.tuning import load_for_tuning
 from delaytron.datasets.files import FORMATS
 from delaytron.errors import InvalidInput
 from delaytron.simulation.batches import check_threads
@@ -21,48 +18,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 Delays = Annotated[list[str], typer.Option(metavar="DELAY", help=DELAY_HELP)]
 Runs = Annotated[int, typer.Option(help="Runs of every setting.")]
 Rounds = Annotated[int, typer.Option(help="Rounds of every run.")]
-Label = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="Of a file: the column of labels, by name or position (-1: the last).",
-        show_default="label, class, target or y",
-    ),
-]
-Categorical = Annotated[
-    list[str],
-    typer.Option(metavar="COLUMN", help="Of a file: columns of numbers to take as categories, A,B. Repeatable."),
-]
-Drop = Annotated[list[str], typer.Option(metavar="COLUMN", help="Of a file: columns to leave out, A,B. Repeatable.")]
-Keep = Annotated[
-    list[str], typer.Option(metavar="COLUMN", help="Of a file: columns to keep though they look like ids. Repeatable.")
-]
-Missing = Annotated[
-    str | None,
-    typer.Option(
-        help="Of a file: cells without a value: error; drop (their rows); impute (mean, and a column that tells).",
-        show_default="error",
-    ),
-]
-Header = Annotated[
-    str | None,
-    typer.Option(help="Of CSV and TSV: whether the first row names the columns: auto, yes, no.", show_default="auto"),
-]
-ZeroBased = Annotated[
-    str | None,
-    typer.Option(help="Of LIBSVM: whether indices begin with 0: auto, yes, no.", show_default="auto: if there is one"),
-]
-Shuffle = Annotated[bool, typer.Option("--shuffle", help="Put the rows in a random order, by the seed.")]
-Format = Annotated[
-    str | None, typer.Option(help="Of a file: " + ", ".join(FORMATS) + ".", show_default="by its ending")
-]
-Scale = Annotated[str | None, typer.Option(help="unit (rows to norm 1) or standard (columns to mean 0, deviation 1).")]
-Bias = Annotated[bool, typer.Option("--bias", help="Append a column of ones.")]
-Input = Annotated[str | None, typer.Option(help="Of fashion_mnist: cnn or pixels.", show_default="cnn")]
-Part = Annotated[
-    str | None, typer.Option(help="Of a data set with a published split: all, train or test.", show_default="all")
-]
-Samples = Annotated[int | None, typer.Option(help="Rows of a synthetic data set.", show_default="100000")]
 Workers = Annotated[int | None, typer.Option(help="Runs played at the same time.", show_default="all cores")]
 Noise = Annotated[
     str | None, typer.Option(metavar="RHO0,RHO1", help="Rates at which wrong is reported as right, and right as wrong.")
@@ -73,73 +28,6 @@ OnExpiry = Annotated[str, typer.Option(help="What no answer in time means: drop 
 def check_workers(workers: int | None) -> int | None:
     """Raise if there cannot be so many workers."""
     return None if workers is None else check_threads("workers", workers)
-
-
-@dataclass(frozen=True)
-class DataOptions:
-    """The options with which a data set is loaded, as they were given.
-
-    Examples
-    --------
-    >>> DataOptions(label="species", categorical=["city,zip"]).given
-    {'label': 'species', 'categorical': ['city', 'zip']}
-    """
-
-    label: str | None = None
-    categorical: Sequence[str] = ()
-    format: str | None = None
-    scale: str | None = None
-    bias: bool = False
-    samples: int | None = None
-    input: str | None = None
-    part: str | None = None
-    drop: Sequence[str] = ()
-    keep: Sequence[str] = ()
-    missing: str | None = None
-    header: str | None = None
-    zero_based: str | None = None
-    shuffle: int | None = None  # the seed, if the rows are to be shuffled
-
-    @property
-    def given(self) -> dict[str, str | int | list[str]]:
-        """What was given, by the names that `datasets.load` has for it."""
-        if self.input is not None:
-            check_choice("input", self.input, ("cnn", "pixels"))
-        every = {
-            "label": self.label,
-            "categorical": split_names(self.categorical) or None,
-            "format": self.format,
-            "scale": self.scale,
-            "bias": self.bias or None,
-            "n_samples": self.samples,
-            "features": self.input,
-            "part": self.part,
-            "drop": split_names(self.drop) or None,
-            "keep": split_names(self.keep) or None,
-            "missing": self.missing,
-            "header": self.header,
-            "zero_based": self.zero_based,
-            "shuffle": self.shuffle,
-        }
-        return {name: value for name, value in every.items() if value is not None}
-
-    @property
-    def flags(self) -> list[str]:
-        """The flags that were given."""
-        own = {"n_samples": "samples", "features": "input"}
-        return [f"--{own.get(name, name).replace('_', '-')}" for name in self.given]
-
-    def load(self, name: str) -> datasets.Dataset:
-        """Load a data set with these options, and say what was done with a file."""
-        options: Any = self.given
-        data = datasets.load(name, **options)
-        tell(data.notes)
-        return data
-
-    def load_for_tuning(self, name: str, seed: int) -> datasets.Dataset | None:
-        """Draw a data set with another seed for the tuning, see `comparison.tuning.load_for_tuning`."""
-        options: Any = {name: value for name, value in self.given.items() if name != "shuffle"}
-        return load_for_tuning(name, seed, **options)
 
 
 def rows_note(given: str, data: datasets.Dataset | datasets.FileStream, n_rounds: int) -> list[str]:

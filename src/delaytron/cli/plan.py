@@ -12,6 +12,7 @@ from rich.text import Text
 
 from delaytron import delays
 from delaytron.cli import options
+from delaytron.cli.data_options import AS_IT_IS, DataOptions, with_data_options
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write_figure
 from delaytron.cli.tables import MAJORITY_LINES, new_table
 from delaytron.errors import InvalidInput
@@ -60,23 +61,14 @@ Seed = Annotated[int, typer.Option(help="Of made-up data and the reported runs; 
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw errors: .png, .pdf or .svg.")]
 
 
+@with_data_options("samples", "input", "part")
 def plan(
     rounds: Rounds,
     delay: DelayText,
     target: Target,
     classes: Classes = None,
     data: DataName = None,
-    label: options.Label = None,
-    categorical: options.Categorical = [],  # noqa: B006 - typer copies it
-    drop: options.Drop = [],  # noqa: B006
-    keep: options.Keep = [],  # noqa: B006
-    missing: options.Missing = None,
-    header: options.Header = None,
-    zero_based: options.ZeroBased = None,
-    format: options.Format = None,
-    scale: options.Scale = None,
-    bias: options.Bias = False,
-    shuffle: options.Shuffle = False,
+    how_to_load: DataOptions = AS_IT_IS,
     features: Features = None,
     best: Best = None,
     norm: Norm = None,
@@ -98,19 +90,6 @@ def plan(
     """
     files = targets(plot)
     n_jobs = options.check_workers(workers)
-    how_to_load = options.DataOptions(
-        label,
-        categorical,
-        format,
-        scale,
-        bias,
-        drop=drop,
-        keep=keep,
-        missing=missing,
-        header=header,
-        zero_based=zero_based,
-        shuffle=seed if shuffle else None,
-    )
     if data is None and how_to_load.given:
         raise InvalidInput(f"{', '.join(how_to_load.flags)}: these are for --data, which is not given")
     with busy("preparing"):
@@ -119,7 +98,7 @@ def plan(
             delay=delay,
             target=target,
             classes=classes,
-            data=None if data is None else how_to_load.load(data),
+            data=None if data is None else how_to_load.load(data, seed),
             tuning_data=None if data is None else how_to_load.load_for_tuning(data, seed),
             features=features,
             best=best,

@@ -8,6 +8,7 @@ import typer
 
 from delaytron import datasets
 from delaytron.cli import options, tables
+from delaytron.cli.data_options import AS_IT_IS, DataOptions, with_data_options
 from delaytron.cli.jobs import GAMMA, ROUNDS, Data, Grid, RunJob, RunTerms, notes, plan_jobs
 from delaytron.cli.outputs import LONG, busy, log, progress_bar, show, targets, write
 from delaytron.errors import InvalidInput
@@ -56,29 +57,17 @@ Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the errors
 Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write results.csv, results.json and curves.png.")]
 
 
+@with_data_options()
 def run(
     learners: Names = [DEFAULT_LEARNER],  # noqa: B006 - typer copies it
     data: DataName = "synsep",
-    label: options.Label = None,
-    categorical: options.Categorical = [],  # noqa: B006
-    drop: options.Drop = [],  # noqa: B006
-    keep: options.Keep = [],  # noqa: B006
-    missing: options.Missing = None,
-    header: options.Header = None,
-    zero_based: options.ZeroBased = None,
-    format: options.Format = None,
-    scale: options.Scale = None,
-    bias: options.Bias = False,
+    how_to_load: DataOptions = AS_IT_IS,
     stream: Stream = False,
-    shuffle: options.Shuffle = False,
     delay: options.Delays = ["1000"],  # noqa: B006
     gamma: Gammas = [],  # noqa: B006
     runs: options.Runs = 5,
     rounds: Rounds = None,
     seed: Seed = 0,
-    samples: options.Samples = None,
-    input: options.Input = None,
-    part: options.Part = None,
     sampling: Sampling = "replacement",
     workers: options.Workers = None,
     settings: Settings = [],  # noqa: B006
@@ -105,23 +94,7 @@ def run(
     terms = RunTerms(default if rounds is None else rounds, runs, seed, sampling)
     files = targets(plot, csv, output, "results", "curves")
     n_jobs = options.check_workers(workers)
-    how_to_load = options.DataOptions(
-        label,
-        categorical,
-        format,
-        scale,
-        bias,
-        samples,
-        input,
-        part,
-        drop=drop,
-        keep=keep,
-        missing=missing,
-        header=header,
-        zero_based=zero_based,
-        shuffle=seed if shuffle else None,
-    )
-    dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data)
+    dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data, seed)
     for job in jobs:
         job.check(dataset)
     options.tell([*notes(jobs, asked), *options.rows_note(data, dataset, terms.rounds_on(dataset))])
@@ -130,7 +103,7 @@ def run(
     write(files, report, report.rows, json)
 
 
-def _open_stream(path: str, how_to_load: options.DataOptions) -> datasets.FileStream:
+def _open_stream(path: str, how_to_load: DataOptions) -> datasets.FileStream:
     given: Any = how_to_load.given
     if given.keys() & {"n_samples", "features", "part"}:
         raise InvalidInput("--samples, --input and --part are for named data sets; a stream is a file")
