@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/uv pip
 COMPILE := $(PIP) compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 DELAYTRON := $(BIN)/delaytron
-TESTED := --group dev --extra serve --extra postgres --extra client
+TESTED := --group dev --extra all
 NUMBAS := .venv/numba-oldest/ready .venv/numba-newest/ready
 
 .PHONY: setup features extras numbas demo test torture coverage bench contest-vowpal lock clean

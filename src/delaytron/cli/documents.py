@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from delaytron.cli.doctor_documents import DoctorDocument
 from delaytron.model.documents import CompactDocument, ExportDocument, ImportDocument, VerifyDocument
 from delaytron.planning.documents import PlanDocument
 from delaytron.simulation.results import Errors, Setting
@@ -202,6 +203,7 @@ DOCUMENTS: Mapping[str, object] = {
     "export": ExportDocument,
     "compact": CompactDocument,
     "import": ImportDocument,
+    "doctor": DoctorDocument,
 }
 
 

@@ -14,6 +14,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.atomic import replace_file
 from delaytron.formats import as_json, compact
 from delaytron.simulation.batches import Progress
@@ -108,6 +109,7 @@ def write_numbers(files: Sequence[Target], outcome: Writable, document: Any) -> 
 
 
 def _csv(table: "pa.Table") -> bytes:
+    needs("pyarrow")
     from pyarrow import BufferOutputStream  # noqa: PLC0415 - slow to import
     from pyarrow.csv import write_csv  # noqa: PLC0415
 

@@ -10,6 +10,7 @@ from delaytron.datasets.columns import plan_columns
 from delaytron.datasets.headers import Column, Columns, check_header, find_columns, find_label
 from delaytron.datasets.tables import table_source
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.compressed import Quiet, open_binary, reading
 from delaytron.files.lines import place_of, records, refuse_ragged
 
@@ -71,6 +72,7 @@ def find_layout(path: Path, delimiters: str) -> Layout:
 
 def _table(layout: Layout, text: set[str]) -> "pa.Table":
     """Read all cells, those of some columns as text."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     raw = layout.cells if layout.has_header else [f"f{i}" for i in range(len(layout.cells))]  # as pyarrow calls them
@@ -92,6 +94,7 @@ def _parse_all(layout: Layout, types: Types) -> "pa.Table":
 
     While pyarrow has still to find the type of a column, it keeps all its text: as much memory as the numbers take.
     """
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     known = _types_of_beginning(layout, types)
@@ -103,6 +106,7 @@ def _parse_all(layout: Layout, types: Types) -> "pa.Table":
 
 def _types_of_beginning(layout: Layout, types: Types) -> Types:
     """Return the types that the columns of a large file begin with; those of a small one are soon found."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     with reading(layout.path), open_binary(layout.path) as file:
@@ -127,6 +131,7 @@ def _parse_file(layout: Layout, types: Types) -> "pa.Table":
 
 
 def _parse(file: Any, layout: Layout, types: Types) -> "pa.Table":
+    needs("pyarrow")
     from pyarrow import csv  # noqa: PLC0415 - slow to import
 
     longest = 16 * sum(map(len, layout.cells))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.records import NEVER, Array, Bools, Ints
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def as_times(name: str, values: Any, never: float | None, place: Place) -> Times
 
 def _column(name: str, values: Any, never: float | None, place: Place) -> "pa.Array":
     """Values in memory as an Arrow array; dates of Python become text, as Arrow would drop their hours and zones."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     kind = getattr(getattr(values, "dtype", None), "kind", "")
@@ -143,6 +145,7 @@ def _column(name: str, values: Any, never: float | None, place: Place) -> "pa.Ar
 
 def _arrow(values: Any) -> "pa.Array | None":
     """Return values as an Arrow array, if they are of one kind."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     try:
@@ -166,6 +169,7 @@ def _written(value: Any, never: float | None) -> Any:
 
 def _parsed(name: str, text: "pa.Array", never: float | None, place: Place) -> tuple["pa.Array", "pa.Array"]:
     """Return a column of text with nothing where a time is missing, and the times that it means."""
+    needs("pyarrow")
     from pyarrow import compute  # noqa: PLC0415 - slow to import
 
     for column in (text, compute.utf8_trim_whitespace(text)):
@@ -178,6 +182,7 @@ def _parsed(name: str, text: "pa.Array", never: float | None, place: Place) -> t
 
 
 def _parse(text: "pa.Array") -> "pa.Array | None":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     for kind in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
@@ -190,6 +195,7 @@ def _parse(text: "pa.Array") -> "pa.Array | None":
 
 def _without(column: "pa.Array", never: float | None) -> "pa.Array":
     """Empty the places where a time is missing."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow import compute  # noqa: PLC0415
 
@@ -205,6 +211,7 @@ def _without(column: "pa.Array", never: float | None) -> "pa.Array":
 
 def _plain(name: str, column: "pa.Array") -> tuple[NDArray[Any], Bools, str]:
     """Return a column as NumPy has it, which rows are missing (0 stands there), and its kind."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     kind = _kind(name, column.type)
@@ -218,6 +225,7 @@ def _plain(name: str, column: "pa.Array") -> tuple[NDArray[Any], Bools, str]:
 
 
 def _kind(name: str, given: "pa.DataType") -> str:
+    needs("pyarrow")
     from pyarrow import types  # noqa: PLC0415 - slow to import
 
     if types.is_null(given):

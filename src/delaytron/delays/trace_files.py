@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.arrays import BROKEN, read_npy, reason
 from delaytron.files.compressed import open_binary, plain_suffix, reading
 from delaytron.files.lines import place_of, refuse_ragged
@@ -75,6 +76,7 @@ class TraceTable:
 
     def columns(self, names: Sequence[str]) -> "list[pa.Array]":
         """Return the columns of these names as text."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         for name in names:
@@ -91,6 +93,7 @@ class TraceTable:
         return [table.column(name).combine_chunks() for name in names]
 
     def _read(self, names: Sequence[str]) -> "pa.Table":
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
         from pyarrow import csv as arrow  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.atomic import replacing
 from delaytron.journal.records import ANSWERED, OPEN
 from delaytron.journal.view import JournalView
@@ -83,6 +84,7 @@ def export_journal(path: str | Path, target: Path, started: Started | None = Non
     Exported(decided=1, purged=0)
     [{'id': 'req-1', 'values': [1.0, 0.5], 'outcome': 0.7, 'status': 'answered'}]
     """
+    needs("pyarrow")
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
 
     with JournalView(path) as view:
@@ -108,6 +110,7 @@ def _read_about(view: JournalView) -> _About:
 
 
 def _schema(about: _About) -> "pa.Schema":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     name = pa.int64() if isinstance(about.names[0], int) else pa.string()
@@ -155,6 +158,7 @@ def _made(seq: int, id: str, wall: int, body: bytes, *became: Any) -> _Made:
 
 def _table(made: list[_Made], about: _About, schema: "pa.Schema") -> "pa.Table":
     """Return decisions as a table."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     told = [one.told for one in made]

@@ -8,6 +8,7 @@ import numpy as np
 
 from delaytron.datasets import Dataset
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.learners import PassiveAggressive
 from delaytron.records import Array
 from delaytron.rng import stream
@@ -110,6 +111,7 @@ def comparator_path(data: Dataset, strengths: Sequence[float] = STRENGTHS) -> li
 def _regularised(data: Dataset, C: float) -> Array:
     from warnings import catch_warnings, simplefilter  # noqa: PLC0415
 
+    needs("sklearn")
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - slow to import
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 
