@@ -75,11 +75,11 @@ def check_target(file: Target) -> None:
     if file.kind == "figure" and path.suffix.lower() not in FIGURES:
         raise InvalidInput(f"a figure must end in {', '.join(FIGURES)}; got {str(path)!r}")
     if not path.parent.is_dir():
-        raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+        raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
     if path.is_dir():
-        raise InvalidInput(f"cannot write {str(path)!r}: it is a folder")
+        raise InvalidInput(f"cannot write {str(path)!r}: it is a folder; name a file in it")
     if not access(path if path.exists() else path.parent, W_OK):
-        raise InvalidInput(f"cannot write {str(path)!r}: no permission")
+        raise InvalidInput(f"cannot write {str(path)!r}: no permission; choose another place")
 
 
 def write(files: Sequence[Target], outcome: Writable, document: Any, json: bool) -> None:

@@ -75,7 +75,10 @@ def delays_between(event: Any, outcome: Any, never: float, place: Place = at_ind
 def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
     n_events, n_outcomes = len(events.values), len(outcomes.values)
     if n_events != n_outcomes or not n_events:
-        raise InvalidInput(f"a trace needs an outcome for each event, got {n_events} events and {n_outcomes} outcomes")
+        raise InvalidInput(
+            f"a trace needs an outcome for each event, got {n_events} events and {n_outcomes} outcomes;"
+            " leave empty what never came"
+        )
     lost = events.first(events.missing)
     if lost:
         raise InvalidInput(f"{place(lost[0])}: the event time is missing; only an outcome may be")
@@ -99,7 +102,7 @@ def delays_after(waits: Any, rate: float, never: float, place: Place = at_index)
     """
     times = as_times("wait", waits, never, place)
     if not len(times.values):
-        raise InvalidInput("a trace needs at least one waiting time, got none")
+        raise InvalidInput("a trace needs at least one waiting time, got none; check the column")
     if times.kind not in ("", "numbers"):
         raise InvalidInput(f"{place(0)}: a waiting time must be a number, got {times.column[0]} ({times.kind})")
     early = times.first(~times.missing & (times.values < 0))

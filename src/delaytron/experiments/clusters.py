@@ -165,7 +165,10 @@ def _connected(kind: str, address: str, connect: Callable[[], Any]) -> Any:
             _probe(address)
         return _within(CONNECT_TIMEOUT, connect)
     except Exception as problem:
-        raise InvalidInput(f"there is no {kind} cluster at {address!r}: {_first_sentences(problem)}") from None
+        raise InvalidInput(
+            f"there is no {kind} cluster at {address!r}: {_first_sentences(problem)};"
+            " start it, or leave out the address"
+        ) from None
 
 
 def _probe(address: str) -> None:

@@ -77,7 +77,7 @@ def exact_comparator(data: Dataset) -> Array:
     bounds = [(None, None)] * size + [(0, None)] * n
     found = linprog(costs, _constraints(data), -np.ones(n * (K - 1)), bounds=bounds, method="highs")
     if found.x is None:
-        raise InvalidInput(f"the linear program has no solution: {found.message}")
+        raise InvalidInput(f"the linear program has no solution: {found.message}; scale the rows to norm 1")
     return np.asarray(found.x[:size]).reshape(K, data.n_features)
 
 
