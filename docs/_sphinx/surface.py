@@ -1,0 +1,26 @@
+"""Warns of public names that the API reference leaves out; `make docs` fails then."""
+
+from importlib import import_module
+from typing import Any
+
+from sphinx.util import logging
+
+MODULES = ("delaytron", "delaytron.datasets", "delaytron.delays", "delaytron.theory", "delaytron.logs")
+WITHOUT_PAGE = {"delaytron.__version__", "delaytron.datasets", "delaytron.delays", "delaytron.theory"}
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Look when all pages are read."""
+    app.connect("env-check-consistency", _warn)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _warn(_: Any, env: Any) -> None:
+    for name in missing(set(env.domains["py"].objects)):
+        logging.getLogger(__name__).warning("%s is public: list it in docs/reference/api.md", name)
+
+
+def missing(documented: set[str]) -> list[str]:
+    """Return the public names that are not among the documented ones."""
+    public = {f"{module}.{name}" for module in MODULES for name in import_module(module).__all__}
+    return sorted(public - documented - WITHOUT_PAGE)
