@@ -28,7 +28,7 @@ exclude_patterns = ["_*"]
 templates_path = ["_templates"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types in docstrings are words for people; Markdown links are checked
-suppress_warnings = ["mystnb.unknown_mime_type", "myst.header", "toc.empty_glob", "misc.highlighting_failure"]
+suppress_warnings = ["mystnb.unknown_mime_type", "myst.header", "misc.highlighting_failure"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4

@@ -1,11 +1,13 @@
 """Formulas as MathML, which browsers draw themselves: no script and no network."""
 
 import re
+from html import escape
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math import pick_math_environment
+from docutils.utils.math import MathError, pick_math_environment
 from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
 
 OTHER_NAMES = {r"\big": r"\bigl", r"\Big": r"\Bigl", r"\lt": "<", r"\gt": ">"}  # what docutils calls otherwise
 
@@ -17,17 +19,24 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _inline(writer: Any, node: nodes.math) -> None:
-    writer.body.append(tex2mathml(_known(node.astext()), as_block=False))
+    writer.body.append(_mathml(node, _known(node.astext()), as_block=False))
     raise nodes.SkipNode
 
 
 def _display(writer: Any, node: nodes.math_block) -> None:
     text = _known(node.astext())
-    environment = pick_math_environment(text)
-    if "\\begin{align" not in text and "\\\\" in text:
-        text = f"\\begin{{{environment}}}{text}\\end{{{environment}}}"
-    writer.body.append(f'<div class="math-display">{tex2mathml(text, as_block=True)}</div>\n')
+    if pick_math_environment(text) == "align*":
+        text = f"\\begin{{align*}}{text}\\end{{align*}}"
+    writer.body.append(f'<div class="math-display">{_mathml(node, text, as_block=True)}</div>\n')
     raise nodes.SkipNode
+
+
+def _mathml(node: nodes.Node, text: str, *, as_block: bool) -> str:
+    try:
+        return str(tex2mathml(text, as_block=as_block))
+    except MathError as problem:
+        logging.getLogger(__name__).warning("a formula cannot be drawn: %s %s", problem, text, location=node)
+        return escape(text)
 
 
 def _known(text: str) -> str:

@@ -1,6 +1,7 @@
 """Pages that are made from the package when the site is built, and links that leave docs/."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 from commands import commands_page
@@ -8,6 +9,8 @@ from http_calls import calls_page
 
 GENERATED = {"commands": commands_page, "http": calls_page}
 MARK = re.compile(r"^<!-- made when the site is built: (\w+) -->$", re.MULTILINE)
+FINDS = re.compile(r"^\.\./(\w+\*)\n", re.MULTILINE)  # in a list of pages; Sphinx would warn of what finds nothing
+DOCS = Path(__file__).parents[1]
 OUTSIDE = {  # what lies beside docs/, and the page of the site that shows it
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -24,6 +27,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 def prepare(name: str, text: str) -> str:
     """Return the text of a page as the site shows it."""
+    text = FINDS.sub(lambda found: found[0] if any(DOCS.glob(f"{found[1]}.md")) else "", text)
     text = MARK.sub(lambda found: GENERATED[found[1]](), text)
     up = "../" * (name.count("/") + 1)
     for path, page in OUTSIDE.items():
