@@ -1,9 +1,12 @@
 """The documentation site: `make docs` builds it, offline, with warnings as errors, into build/docs."""
 
+import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "_sphinx"))
+OURS = Path(__file__).parent / "_sphinx"
+sys.path.insert(0, str(OURS))
+os.environ["MATPLOTLIBRC"] = str(OURS / "matplotlibrc")  # for the tutorials
 
 from delaytron import LEARNERS, __version__
 
