@@ -1,4 +1,4 @@
-# Everything a newcomer needs: `make demo`, `make test`, `make bench`. Each first sets up what it uses.
+# Everything a newcomer needs: `make demo`, `make test`, `make docs`, `make bench`. Each first sets up what it uses.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/uv pip
@@ -7,7 +7,7 @@ DELAYTRON := $(BIN)/delaytron
 TESTED := --group dev --extra serve --extra postgres --extra client
 NUMBAS := .venv/numba-oldest/ready .venv/numba-newest/ready
 
-.PHONY: setup features extras numbas demo test torture coverage bench contest-vowpal lock clean
+.PHONY: setup features extras numbas demo test docs torture coverage bench contest-vowpal lock clean
 
 setup: .venv/ready
 
@@ -50,11 +50,21 @@ numbas: $(NUMBAS)
 demo: .venv/ready
 	$(DELAYTRON) reproduce --quick --output results/demo
 
-test: .venv/ready $(if $(CI),.venv/features .venv/extras $(NUMBAS))
+test: .venv/ready $(if $(CI),.venv/features .venv/extras .venv/docs $(NUMBAS))
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup
+	$(if $(CI),$(MAKE) docs)
+
+# The documentation site, build/docs/index.html: offline, tutorials executed, warnings are errors. About a minute.
+docs: .venv/docs
+	rm -rf docs/reference/generated build/docs
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --jobs 2 -d build/doctrees docs build/docs
+
+.venv/docs: .venv/ready requirements/docs.txt
+	$(PIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/docs.txt
+	touch $@
 
 # What takes longer than a landing may: the tests marked `torture`.
 torture: .venv/ready
@@ -78,9 +88,10 @@ lock: .venv/ready
 	$(COMPILE) $(TESTED) pyproject.toml -o requirements/dev.txt
 	$(COMPILE) $(TESTED) --group bench pyproject.toml -o requirements/bench.txt
 	$(COMPILE) $(TESTED) --group extras pyproject.toml -o requirements/extras.txt
+	$(COMPILE) $(TESTED) --group docs pyproject.toml -o requirements/docs.txt
 	$(COMPILE) --group numba-oldest --resolution lowest-direct -o requirements/numba-oldest.txt
 	$(COMPILE) --group numba-newest -o requirements/numba-newest.txt
 
 clean:
-	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage results
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache .coverage results build docs/reference/generated
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

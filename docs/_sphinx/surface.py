@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import Any
 
-from sphinx.util import logging
-
 MODULES = ("delaytron", "delaytron.datasets", "delaytron.delays", "delaytron.theory", "delaytron.logs")
 WITHOUT_PAGE = {"delaytron.__version__", "delaytron.datasets", "delaytron.delays", "delaytron.theory"}
 
@@ -16,6 +14,8 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 def _warn(_: Any, env: Any) -> None:
+    from sphinx.util import logging  # noqa: PLC0415 - `missing` needs none of it
+
     for name in missing(set(env.domains["py"].objects)):
         logging.getLogger(__name__).warning("%s is public: list it in docs/reference/api.md", name)
 
