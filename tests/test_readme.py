@@ -70,7 +70,7 @@ def table_of(text):
 
 
 def cells():
-    """Yield learner, data set, delay and text of every cell that shows a measured error: of the README, of the results."""
+    """Yield learner, data set, delay and text of every measured error, in the README and in the results."""
     yield from measured([list(column) for column in zip(*table_of(README), strict=True)])
     yield from measured(table_of(RESULTS))
 

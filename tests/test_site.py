@@ -2,24 +2,20 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 import typer
+from commands import commands_page, walk
+from http_calls import calls_page
+from pages import GENERATED, prepare
+from surface import missing
 from typer.testing import CliRunner
 
 from delaytron.cli import app
 from delaytron.service.openapi import document
 
 DOCS = Path(__file__).parents[1] / "docs"
-sys.path.insert(0, str(DOCS / "_sphinx"))
-
-from commands import commands_page, walk
-from http_calls import calls_page
-from pages import GENERATED, prepare
-from surface import missing
-
 COMMANDS = dict(walk("delaytron", typer.main.get_command(app)))
 TUTORIALS = sorted(path for path in (DOCS / "tutorials").glob("*.md") if path.name != "index.md")
 CELL = re.compile(r"^```\{code-cell\}\n(.*?)^```$", re.DOTALL | re.MULTILINE)

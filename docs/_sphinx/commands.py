@@ -24,12 +24,20 @@ def walk(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 def _section(path: str, command: Any) -> str:
     context = typer.Context(command, info_name=path)
     usage = " ".join([path, *command.collect_usage_pieces(context)])
-    parts = [f"## `{path}`", command.help or "", f"```text\n{usage}\n```", _parameters(command, context), _examples(command)]
+    parts = [
+        f"## `{path}`",
+        command.help or "",
+        f"```text\n{usage}\n```",
+        _parameters(command, context),
+        _examples(command),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _parameters(command: Any, context: Any) -> str:
-    rows = [_row(parameter, context) for parameter in command.get_params(context) if not getattr(parameter, "hidden", False)]
+    rows = [
+        _row(parameter, context) for parameter in command.get_params(context) if not getattr(parameter, "hidden", False)
+    ]
     return "\n".join(["| argument or option | |", "|---|---|", *rows])
 
 

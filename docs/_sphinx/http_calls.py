@@ -49,12 +49,17 @@ def _problem(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _content(content: dict[str, Any]) -> str:
-    return " or ".join(_type(kind["schema"]) if media.endswith("json") else f"`{media}`" for media, kind in content.items())
+    return " or ".join(
+        _type(kind["schema"]) if media.endswith("json") else f"`{media}`" for media, kind in content.items()
+    )
 
 
 def _message(name: str, schema: dict[str, Any]) -> str:
     required = schema.get("required", ())
-    rows = [f"| `{key}` | {_type(value)} | {_default(key, value, required)} |" for key, value in schema["properties"].items()]
+    rows = [
+        f"| `{key}` | {_type(value)} | {_default(key, value, required)} |"
+        for key, value in schema["properties"].items()
+    ]
     table = "\n".join(["| key | type | default |", "|---|---|---|", *rows])
     return f"### {name}\n\n{schema.get('description', '')}\n\n{table}"
 

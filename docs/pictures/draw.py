@@ -1,7 +1,7 @@
 """Draws the pictures of this folder, from what the pages say: python docs/pictures/draw.py.
 
-The others come from the commands that their pages show: `delaytron datasets show digits --plot`, `delaytron plan ... --plot`,
-`delaytron bounds --data synsep --rounds 20000 --runs 5 --plot`.
+The others come from the commands that their pages show: `delaytron datasets show digits --plot`, `delaytron plan`
+with `--plot`, `delaytron bounds --data synsep --rounds 20000 --runs 5 --plot`.
 """
 
 import re
@@ -59,7 +59,9 @@ def draw_curves() -> None:
     """The figure that the first example in simulating.md draws."""
     data = dt.datasets.load("synsep")
     delay = dt.delays.Uniform(1000)
-    dt.simulate("delaytron", data, delay=delay, rounds=20_000, runs=5, gamma=[0.02, 0.05], seed=0).plot(HERE / "curves.png")
+    dt.simulate("delaytron", data, delay=delay, rounds=20_000, runs=5, gamma=[0.02, 0.05], seed=0).plot(
+        HERE / "curves.png"
+    )
 
 
 if __name__ == "__main__":
