@@ -1,7 +1,10 @@
 """The documentation site: its references say what the code says, its tutorials are whole. `make docs` builds it."""
 
 import json
+import os
 import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -87,6 +90,37 @@ def test_pages_that_are_not_there_are_not_listed():
 def test_public_names_without_a_page_are_found():
     assert "delaytron.Model" in missing(set())
     assert "delaytron.Model" not in missing({"delaytron.Model"})
+
+
+def do_without(reason):
+    """Skip, but not where everything has to be there."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+
+
+@pytest.fixture
+def mathml():
+    if find_spec("docutils") is None:
+        do_without("no docutils is found: run `make docs`, which installs it")
+    return import_module("mathml")
+
+
+def in_mathml(*lines):
+    return f'<math xmlns="http://www.w3.org/1998/Math/MathML">{"".join(lines)}</math>'
+
+
+def test_an_index_stands_beside_an_accented_letter(mathml):
+    below = "<munderover><mi>y</mi><mi>s</mi><mo>~</mo></munderover>"
+    beside = '<msub><mover accent="true"><mi>y</mi><mo>~</mo></mover><mi>s</mi></msub>'
+    assert mathml.with_index_beside(in_mathml(below)) == in_mathml(beside)
+
+
+@pytest.mark.parametrize("part", ["<munderover><mo>∑</mo><mi>s</mi><mi>T</mi></munderover>", "<mo>&lt;</mo>"])
+def test_other_formulas_stay_as_they_are(mathml, part):
+    assert mathml.with_index_beside(in_mathml(part)) == in_mathml(part)
+
+
+def test_entities_of_html_become_their_characters(mathml):
+    assert mathml.with_index_beside(in_mathml("<mtext>a&nbsp;b</mtext>")) == in_mathml("<mtext>a\xa0b</mtext>")
 
 
 def test_every_tutorial_is_listed():
