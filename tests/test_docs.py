@@ -25,7 +25,7 @@ CHAPTERS = [
     "Parameters",
     "Source",
 ]
-ELSEWHERE = {"README.md", "results/report.md", "contributing.md", "changes.md", "benchmarks.md"}  # beside lists of pages
+ELSEWHERE = {"README.md", "results/report.md", "contributing.md", "changes.md", "benchmarks.md"}  # beside lists
 QUOTE = "# src/delaytron/"
 LEFT_OUT = "..."
 BLOCKS = [
