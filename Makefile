@@ -1,4 +1,4 @@
-# Everything a newcomer needs: `make demo`, `make test`, `make bench`. Each first sets up what it uses.
+# Everything a newcomer needs: `make demo`, `make test`, `make docs`, `make bench`. Each first sets up what it uses.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/uv pip
@@ -8,7 +8,7 @@ TESTED := --group dev --extra all
 ENDS := --extra experiments --extra client  # what the oldest and the newest environment have
 NUMBAS := .venv/numba-oldest/ready .venv/numba-newest/ready
 
-.PHONY: setup features extras numbas demo test torture coverage bench contest-vowpal release pythons lock clean
+.PHONY: setup features extras numbas demo test docs torture coverage bench contest-vowpal release pythons lock clean
 
 setup: .venv/ready
 
@@ -53,11 +53,21 @@ numbas: $(NUMBAS)
 demo: .venv/ready
 	$(DELAYTRON) reproduce --quick --output results/demo
 
-test: .venv/ready $(if $(CI),.venv/features .venv/extras $(NUMBAS))
+test: .venv/ready $(if $(CI),.venv/features .venv/extras .venv/docs $(NUMBAS))
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup
+	$(if $(CI),$(MAKE) docs)
+
+# The documentation site, build/docs/index.html: offline, tutorials executed, warnings are errors. About a minute.
+docs: .venv/docs
+	rm -rf docs/reference/generated build/docs
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --jobs 2 -d build/doctrees docs build/docs
+
+.venv/docs: .venv/ready requirements/docs.txt
+	$(PIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/docs.txt
+	touch $@
 
 # What takes longer than a landing may: the tests marked `torture`.
 torture: .venv/ready
@@ -105,9 +115,10 @@ lock: .venv/ready
 	$(COMPILE) $(TESTED) --group bench pyproject.toml -o requirements/bench.txt
 	$(COMPILE) $(TESTED) --group extras pyproject.toml -o requirements/extras.txt
 	$(COMPILE) $(TESTED) --group release pyproject.toml -o requirements/release.txt
+	$(COMPILE) $(TESTED) --group docs pyproject.toml -o requirements/docs.txt
 	$(COMPILE) $(ENDS) --group numba-oldest --resolution lowest-direct pyproject.toml -o requirements/numba-oldest.txt
 	$(COMPILE) $(ENDS) --group numba-newest pyproject.toml -o requirements/numba-newest.txt
 
 clean:
-	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache .nox .coverage dist results
+	rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache .nox .coverage build dist results docs/reference/generated
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
