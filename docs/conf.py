@@ -38,7 +38,7 @@ suppress_warnings = ["mystnb.unknown_mime_type", "myst.header", "misc.highlighti
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
-nb_execution_timeout = 120
+nb_execution_timeout = 600  # a cell takes seconds; machines that are shared stand still at times
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
@@ -57,17 +57,16 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/mark.svg"
 html_show_sourcelink = False
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "start": [], "README": []}  # pages that are alone in their section
 html_theme_options = {
     "logo": {"image_light": "_static/mark.svg", "image_dark": "_static/mark.svg", "text": "Delaytron"},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "footer_start": ["copyright"],
+    "footer_start": ["licence"],
     "footer_end": [],
     "show_prev_next": True,
     "back_to_top_button": False,
 }
-copyright = "MIT licence"  # noqa: A001 - Sphinx's name
 copybutton_prompt_text = "$ "
