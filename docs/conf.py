@@ -47,6 +47,7 @@ autosummary_context = {  # whose methods are described elsewhere
     "learners": ["Bold", *(learner.__name__ for learner in LEARNERS.values())],
     "doors": DOORS,
 }
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings name the types
 numpydoc_show_class_members = False  # the templates list them
 
