@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -125,6 +126,28 @@ def client():
     assert said == ("" if find_spec("httpx") else missing_text("httpx"))
 
 
+def doors():
+    """Open the doors to other libraries, or be told what is missing."""
+    for name in ("gymnasium", "mlflow", "river", "sklearn"):
+        said = ""
+        try:
+            import_module(f"delaytron.{name}")
+        except dt.InvalidInput as problem:
+            said = str(problem)
+        assert said == ("" if find_spec(name) else missing_text(name))
+
+
+def log():
+    """Evaluate a policy on a log."""
+    said = ""
+    try:
+        made = dt.logs.from_arrays(features=np.eye(2), labels=[0, 1], probs=[0.5, 0.5], rewards=[1, 0], n_classes=2)
+        assert dt.evaluate(made, "logged").value == 0.5
+    except dt.InvalidInput as problem:
+        said = str(problem)
+    assert said == ("" if find_spec("pyarrow") else missing_text("pyarrow"))
+
+
 def command(*args):
     """Run a command in a process of its own."""
     return subprocess.run([sys.executable, "-m", "delaytron", *args], capture_output=True, text=True, check=False)
@@ -141,7 +164,7 @@ def check(done, file, magic, library):
     assert file is None or Path(file).read_bytes().startswith(magic)
 
 
-CORE = [learn_and_save, journal, simulate, commands, figure, table, parquet, digits, service, client]
+CORE = [learn_and_save, journal, simulate, commands, figure, table, parquet, digits, service, client, doors, log]
 OF_EXTRAS = {"experiments": [experiment]}
 
 
