@@ -38,7 +38,7 @@ suppress_warnings = ["mystnb.unknown_mime_type", "myst.header", "misc.highlighti
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
-nb_execution_timeout = 600  # a cell takes seconds; machines that are shared stand still at times
+nb_execution_timeout = 600  # a cell takes seconds; once one took more than 120, and why is not known
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
