@@ -9,6 +9,10 @@ class InvalidInput(DelaytronError, ValueError):  # noqa: N818 - the public surfa
     """A value that no learner, delay model or data set can use; nothing was changed."""
 
 
+class MissingLibrary(InvalidInput, ImportError):  # noqa: N818
+    """A library that an extra of this package brings, and that is not installed."""
+
+
 class UnknownDecision(DelaytronError, KeyError):  # noqa: N818
     """Feedback for a decision that this learner never issued."""
 

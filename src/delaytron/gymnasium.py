@@ -5,8 +5,12 @@
 
 from typing import Any, ClassVar
 
-import gymnasium
 import numpy as np
+
+from delaytron.extras import needs
+
+needs("gymnasium")
+import gymnasium
 
 from delaytron.checks import check_choice, check_integer
 from delaytron.datasets import load
@@ -18,6 +22,8 @@ from delaytron.kernels.arrivals import schedule
 from delaytron.records import Array, Ints, Rounds
 from delaytron.simulation.scenarios import SimulationConfig, draw_delays, draw_rows
 from delaytron.simulation.simulate import check_rounds
+
+__all__ = ["DelayedBanditEnv"]
 
 ID = "delaytron/DelayedBandit-v0"
 MOST_SEED = 2**63  # of episodes whose seed nobody gave

@@ -11,6 +11,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+
+from delaytron.extras import needs
+
+needs("mlflow")
 from mlflow.artifacts import download_artifacts
 from mlflow.models import Model as Described
 from mlflow.models import ModelSignature
@@ -29,6 +33,8 @@ with warnings.catch_warnings(action="ignore"):  # it warns of its own type hints
     from mlflow import pyfunc
 
     pyfunc.FLAVOR_NAME  # noqa: B018 - MLflow imports it when it is first used
+
+__all__ = ["load_model", "log_model", "save_model"]
 
 FILE = "model.safetensors"
 MOST_SHOWN = 1000  # features of a row that is kept as an example

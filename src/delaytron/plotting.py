@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.atomic import replace_file
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
 
 
 def _as_bytes(figure: "Figure", form: str) -> memoryview:
+    needs("matplotlib")
     from matplotlib import rc_context  # noqa: PLC0415 - slow to import
 
     content = BytesIO()
@@ -79,6 +81,7 @@ def style_of(place: int, hollow: bool = False) -> LineStyle:
 
 def name_errors(panel: "Axes") -> None:
     """Write the errors along a log axis as plain numbers, more of them where the axis is short."""
+    needs("matplotlib")
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 - slow to import
 
     low, high = panel.get_ylim()

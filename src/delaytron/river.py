@@ -5,6 +5,10 @@ from collections.abc import Hashable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from delaytron.extras import needs
+
+needs("river")
 from river.base import Classifier
 
 from delaytron.checks import check_distinct, check_integer

@@ -3,6 +3,10 @@
 from typing import Any, Self
 
 import numpy as np
+
+from delaytron.extras import needs
+
+needs("sklearn")
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if

@@ -39,6 +39,7 @@ COMMANDS = {
     "verify": ["verify", "router.db"],
     "export": ["export", "router.db", "decisions.parquet"],
     "compact": ["compact", "router.db", "--older-than", "30d"],
+    "doctor": ["doctor"],
     "import": ["import", "events.dsjson", "--journal", "shop.db"],
     "evaluate": ["evaluate", "decisions.parquet", "--policy", "uniform", "--policy", "logged", "--method", "ips"],
     "plan": ["plan", "--classes", "3", "--delay", "20", "--target", "0.4", "--tuning-runs", "1", *PLAYED],

@@ -1,4 +1,4 @@
-"""The oldest and the newest Numba that are allowed compute the same bits as this one."""
+"""The oldest and the newest Numba that are allowed compute the same bits as this one, and all lower bounds are true."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from packaging.version import Version
 ROOT = HERE.parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ENDS = ["oldest", "newest"]
+LOCKED_EXTRAS = ["plot", "tables", "datasets", "client"]
 
 
 def python_of(end):
@@ -42,6 +43,29 @@ def test_errors_and_weights_are_the_same_to_the_bit(end, tmp_path):
     assert Version(theirs["numba"]) == pinned(end)
     for case, played in zip(cases, theirs["played"], strict=True):
         assert played == bits.play(case), f"{case['learner']} with {case['settings']}"
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_all_that_is_installed_works(end):
+    python = python_of(end)
+    done = run(python, [ROOT / "tests" / "smoke.py", "experiments"], python.parents[1] / "compiled")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def lower_bounds():
+    """Yield the packages of the oldest environment, each with the lowest version that is allowed."""
+    project = PROJECT["project"]
+    extras = [line for extra in LOCKED_EXTRAS for line in project["optional-dependencies"][extra]]
+    for requirement in map(Requirement, project["dependencies"] + extras):
+        (bound,) = (one.version for one in requirement.specifier if one.operator == ">=")
+        yield requirement.name, bound
+
+
+def test_the_oldest_environment_has_every_lower_bound():
+    locked = (ROOT / "requirements" / "numba-oldest.txt").read_text()
+    found = dict(re.findall(r"^([\w-]+)==(\S+)", locked, re.MULTILINE))
+    for name, bound in lower_bounds():
+        assert Version(found[name]) == Version(bound), f"{name}: run make lock"
 
 
 def test_the_range_that_is_allowed_is_the_one_that_is_tested():

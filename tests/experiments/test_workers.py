@@ -274,8 +274,8 @@ class TestAddresses:
         arguments = ["experiment", str(tmp_path / "spec.toml"), "--output", str(tmp_path / "out")]
         result = CliRunner().invoke(cli.app, [*arguments, "--backend", backend, "--address", address])
         assert (result.exit_code, result.stdout) == (2, "")
-        expected = f"delaytron: there is no {backend.title()} cluster at '{re.escape(address)}': {problem}\n"
-        assert re.fullmatch(expected, result.stderr)
+        expected = f"delaytron: there is no {backend.title()} cluster at '{re.escape(address)}': {problem}"
+        assert re.fullmatch(f"{expected}; start it, or leave out the address\n", result.stderr)
 
     def test_where_something_else_answers(self, monkeypatch):
         monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", 0.1)

@@ -205,7 +205,7 @@ class TestValues:
     @pytest.mark.parametrize(
         "nothing",
         [
-            *(None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT"), np.timedelta64("NaT"), np.float16("nan")),
+            *(None, math.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), np.timedelta64("NaT", "s"), np.float16("nan")),
             *(Decimal("NaN"), Decimal("sNaN"), np.longdouble("nan"), "", " ", "\t\n", [], (), set(), {}, {"a": None}),
             *([""], [None, math.nan, pd.NA], np.array([], dtype=str), np.array(np.nan)),
         ],

@@ -361,4 +361,4 @@ for kind in (dt.Client, dt.AsyncClient):
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["a client needs httpx; install it with: pip install 'delaytron[client]'"] * 2
+    assert done.stdout.splitlines() == ["a client needs httpx: pip install 'delaytron[client]'"] * 2

@@ -6,7 +6,20 @@ import typer
 from typer.core import TyperGroup
 
 from delaytron._version import __version__
-from delaytron.cli import bounds, compare, datasets, delays, evaluate, experiment, import_log, journal, plan, run, serve
+from delaytron.cli import (
+    bounds,
+    compare,
+    datasets,
+    delays,
+    doctor,
+    evaluate,
+    experiment,
+    import_log,
+    journal,
+    plan,
+    run,
+    serve,
+)
 from delaytron.cli import learners as lists
 from delaytron.errors import DelaytronError
 
@@ -52,6 +65,7 @@ app.command(epilog=journal.EXPORT_EXAMPLES)(journal.export)
 app.command(epilog=journal.COMPACT_EXAMPLES)(journal.compact)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog="Examples\n\ndelaytron learners\ndelaytron learners --json")(lists.learners)
+app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(datasets.app, name="datasets")
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from delaytron.cli import tables
 from delaytron.cli.documents import BoundsDocument
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.formats import compact, versions
 from delaytron.simulation.results import Mean
 from delaytron.theory.arguments import Arguments
@@ -106,6 +107,7 @@ class Promises:
 
     def to_table(self) -> "pa.Table":
         """Return one line per bound."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         rows = pa.Table.from_pylist(self.document["bounds"])
@@ -134,6 +136,7 @@ class Studies:
 
     def to_table(self) -> "pa.Table":
         """Return one line per statement and checkpoint."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         return pa.concat_tables([study.to_table() for study in self.studies])

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from delaytron.cli.doctor_documents import DoctorDocument
 from delaytron.evaluation.results import EvaluationRow
 from delaytron.model.documents import CompactDocument, ExportDocument, ImportDocument, VerifyDocument
 from delaytron.planning.documents import PlanDocument
@@ -214,6 +215,7 @@ DOCUMENTS: Mapping[str, object] = {
     "compact": CompactDocument,
     "import": ImportDocument,
     "evaluate": EvaluationDocument,
+    "doctor": DoctorDocument,
 }
 
 

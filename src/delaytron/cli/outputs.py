@@ -14,6 +14,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.atomic import replace_file
 from delaytron.formats import as_json, compact
 from delaytron.simulation.batches import Progress
@@ -74,11 +75,11 @@ def check_target(file: Target) -> None:
     if file.kind == "figure" and path.suffix.lower() not in FIGURES:
         raise InvalidInput(f"a figure must end in {', '.join(FIGURES)}; got {str(path)!r}")
     if not path.parent.is_dir():
-        raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}")
+        raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
     if path.is_dir():
-        raise InvalidInput(f"cannot write {str(path)!r}: it is a folder")
+        raise InvalidInput(f"cannot write {str(path)!r}: it is a folder; name a file in it")
     if not access(path if path.exists() else path.parent, W_OK):
-        raise InvalidInput(f"cannot write {str(path)!r}: no permission")
+        raise InvalidInput(f"cannot write {str(path)!r}: no permission; choose another place")
 
 
 def write(files: Sequence[Target], outcome: Writable, document: Any, json: bool) -> None:
@@ -108,6 +109,7 @@ def write_numbers(files: Sequence[Target], outcome: Writable, document: Any) -> 
 
 
 def _csv(table: "pa.Table") -> bytes:
+    needs("pyarrow")
     from pyarrow import BufferOutputStream  # noqa: PLC0415 - slow to import
     from pyarrow.csv import write_csv  # noqa: PLC0415
 

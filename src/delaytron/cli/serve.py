@@ -1,12 +1,12 @@
 """`delaytron serve`: the decision service, on a folder of journals or on PostgreSQL."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 
 if TYPE_CHECKING:
     from delaytron.service.backend import Backend
@@ -89,6 +89,5 @@ def on_postgres(dsn: str | None, token_keys: Path | None, limits: "Limits") -> "
 
 def check_installed(extra: str) -> None:
     """Raise if an extra is missing."""
-    missing = [name for name in NEEDED[extra] if find_spec(name) is None]
-    if missing:
-        raise InvalidInput(f"this needs {', '.join(missing)}; install it with: pip install 'delaytron[{extra}]'")
+    for name in NEEDED[extra]:
+        needs(name)

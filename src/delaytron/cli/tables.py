@@ -14,6 +14,7 @@ from rich.table import Table
 
 from delaytron.cli.documents import ComparisonDocument, ComparisonRow, RunRow
 from delaytron.comparison.results import Comparison, Entry
+from delaytron.extras import needs
 from delaytron.formats import assignments, compact, versions, with_margin
 from delaytron.simulation.results import MAJORITY, Result
 
@@ -72,6 +73,7 @@ class RunReport:
 
     def to_table(self) -> "pa.Table":
         """Return one line per run and checkpoint; a parameter that a learner does not take is left empty."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         table = pa.concat_tables([played.result.to_table() for played in self.played], promote_options="permissive")

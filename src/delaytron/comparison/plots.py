@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delaytron.extras import needs
 from delaytron.plotting import LineStyle, draw_majority, name_errors, save_figure, style_of
 from delaytron.simulation.results import MAJORITY, mean_of
 
@@ -22,6 +23,7 @@ def plot_comparison(comparison: "Comparison", path: str | Path) -> None:
 
     Learners whose errors mean something else than those of most have hollow markers, and a footnote.
     """
+    needs("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     learners = comparison.learners

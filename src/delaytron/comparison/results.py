@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delaytron.comparison.tuning import Terms
+from delaytron.extras import needs
 from delaytron.formats import assignments
 from delaytron.simulation.results import Errors, Result, Setting
 
@@ -112,6 +113,7 @@ class Comparison:
 
     def to_table(self) -> "pa.Table":
         """Return one row per learner and delay, as a pyarrow table."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         rows = [{**entry.row(), "setting": assignments(entry.setting)} for entry in self.entries]

@@ -6,6 +6,7 @@ tested. Then the plain way is taken, with one line of warning: it takes longer a
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
@@ -106,3 +107,9 @@ def _warn_of_missing(problem: object) -> None:
     from numba import __version__  # noqa: PLC0415
 
     warn_once(f"compiling takes longer, since Numba {__version__} lacks a private part ({problem}); see pyproject.toml")
+
+
+def folder_of(compiled: Any) -> Path | None:
+    """Return the folder in which the machine code of a function is kept, None if it is not."""
+    place = getattr(getattr(compiled, "_cache", None), "cache_path", None)
+    return Path(place) if place else None

@@ -11,6 +11,7 @@ from delaytron.datasets.columns import Encoder, TableOptions, plan_columns
 from delaytron.datasets.headers import check_header, find_label
 from delaytron.datasets.tables import Source, rows_per_piece, table_source
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.compressed import check_ratio
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def _plan(source: Source, options: TableOptions) -> Encoder:
 
 
 def _parquet_source(path: Path) -> Source:
+    needs("pyarrow")
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415 - slow to import
 
     with _reading(str(path), PARQUET), ParquetFile(path) as file:
@@ -70,6 +72,7 @@ def _parquet_source(path: Path) -> Source:
 
 
 def _read_parquet(path: Path, names: Sequence[str], n_rows: int | None = None) -> "Iterator[pa.Table]":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
@@ -80,6 +83,7 @@ def _read_parquet(path: Path, names: Sequence[str], n_rows: int | None = None) -
 
 
 def _frame_source(frame: Any) -> Source:
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     with _reading("the frame", "a table"):
@@ -106,6 +110,7 @@ def _index_columns(schema: "pa.Schema") -> list[Any]:
 
 
 def _read_ipc(path: Path) -> "pa.Table":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow import ipc  # noqa: PLC0415
 
@@ -126,6 +131,7 @@ def _validated(table: "pa.Table") -> "pa.Table":
 @contextmanager
 def _reading(name: str, kind: str) -> Iterator[None]:
     """Say of something that cannot be read which it is, in one line."""
+    needs("pyarrow")
     from pyarrow.lib import ArrowException  # noqa: PLC0415 - slow to import
 
     try:

@@ -4,6 +4,7 @@ import numpy as np
 
 from delaytron.datasets.base import Dataset
 from delaytron.datasets.catalogue import CARDS
+from delaytron.extras import needs
 
 
 def digits() -> Dataset:
@@ -14,6 +15,7 @@ def digits() -> Dataset:
     >>> digits()
     Dataset('digits', 1797 rows, 64 features, 10 classes, dense)
     """
+    needs("sklearn")
     from sklearn.datasets import load_digits  # noqa: PLC0415 - `import delaytron` does not pay for scikit-learn
 
     X, y = load_digits(return_X_y=True)

@@ -16,6 +16,7 @@ from delaytron.datasets.headers import Columns, check_header, find_columns, find
 from delaytron.datasets.layout import HEADERS, Layout, find_layout
 from delaytron.datasets.tables import Source, cut_rows
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.compressed import Quiet, open_binary, reading
 from delaytron.files.lines import records, refuse_ragged
 
@@ -73,6 +74,7 @@ def _named(options: TableOptions) -> list[str]:
 
 
 def _source(layout: Layout) -> Source:
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     types = dict.fromkeys(layout.names, pa.string())
@@ -83,6 +85,7 @@ def _source(layout: Layout) -> Source:
 
 def _read(layout: Layout, names: Sequence[str], n_rows: int | None = None) -> "Iterator[pa.Table]":
     """Iterate over these columns, all cells as text, nothing where one is missing."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     table = None
@@ -102,6 +105,7 @@ def _read(layout: Layout, names: Sequence[str], n_rows: int | None = None) -> "I
 
 def _parse(layout: Layout, wanted: Sequence[str]) -> "Iterable[pa.RecordBatch]":
     """Iterate over batches of the columns at these positions."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow import csv  # noqa: PLC0415
 

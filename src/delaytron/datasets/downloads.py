@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from delaytron.datasets.cards import Card, File
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
+from delaytron.files.folders import cache_home
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,9 +32,7 @@ def local_folder() -> Path | None:
 
 def cache_folder() -> Path:
     """Return the folder of downloads; it has the same layout as a folder of local copies."""
-    import pooch  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
-
-    return Path(pooch.os_cache("delaytron"))
+    return cache_home()
 
 
 def find(file: File) -> Path | None:
@@ -74,7 +74,8 @@ def fetch(file: File, accept: Callable[[Path], object] = Path) -> Path:
 
 
 def _download(file: File, accept: Callable[[Path], object]) -> Path:
-    import pooch  # noqa: PLC0415 - slow to import
+    needs("pooch")
+    import pooch  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
     import requests  # noqa: PLC0415
 
     pooch.get_logger().setLevel("WARNING")  # the bar and the errors say it all

@@ -11,6 +11,7 @@ from delaytron.datasets.columns import Encoder, TableOptions, plan_columns
 from delaytron.datasets.headers import find_label
 from delaytron.datasets.tables import Source, cut_rows
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.compressed import blocks_of_lines
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def open_json_lines(path: Path, **options: Unpack[TableOptions]) -> Callable[[],
 
 
 def _plan(path: Path, options: TableOptions) -> Encoder:
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     names = _names(path)
@@ -67,6 +69,7 @@ def _names(path: Path) -> list[str]:
 
 def _read(path: Path, names: Sequence[str], n_rows: int | None = None) -> "Iterator[pa.Table]":
     """Iterate over these columns, all cells as text, nothing where one is missing."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     for lines in _blocks(path):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from delaytron.checks import check_choice
 from delaytron.datasets.base import Block
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.compressed import blocks_of_lines
 from delaytron.matrices import is_sparse, stack_rows
 from delaytron.records import Array, Bytes, Ints
@@ -124,6 +125,7 @@ def _pairs_per_row(text: Bytes) -> Ints | None:
 
 def _numbers(text: bytes) -> Array | None:
     """Return all numbers of a text that has nothing else; None if it has, or if one is not finite."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow import csv  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from delaytron.datasets.base import Dataset
 from delaytron.datasets.scaling import Scaling
+from delaytron.extras import needs
 from delaytron.matrices import as_kind, is_sparse
 from delaytron.plotting import COLOURS, save_figure
 from delaytron.records import Array, Ints
@@ -28,6 +29,7 @@ def plot_dataset(data: Dataset, path: str | Path, image: tuple[int, int] | None 
     image : (int, int), optional
         Height and width, where the features are pixels.
     """
+    needs("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     classes = largest_classes(data)
@@ -54,6 +56,7 @@ def class_colours(n_classes: int) -> list[Any]:
     """Return a colour for every class: a few that all can tell apart, or else a spectrum."""
     if n_classes <= len(COLOURS):
         return list(COLOURS[:n_classes])
+    needs("matplotlib")
     from matplotlib import colormaps  # noqa: PLC0415 - slow to import
 
     return list(colormaps["turbo"](np.linspace(0.04, 0.96, n_classes)))

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from delaytron.extras import needs
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -52,6 +54,7 @@ class _Held:
             yield piece.select(list(names))
 
     def drain(self, names: Sequence[str]) -> "Iterator[pa.Table]":
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         while self.pieces:
@@ -61,6 +64,7 @@ class _Held:
 
 def _cut(table: "pa.Table") -> "Iterator[pa.Table]":
     """Put neighbouring batches together, without copying them, until a piece has its size."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     most = rows_per_piece(table.num_columns)

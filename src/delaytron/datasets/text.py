@@ -14,6 +14,7 @@ from delaytron.datasets.catalogue import CARDS, NEWS20_ARCHIVE, NEWS20_COUNTS
 from delaytron.datasets.downloads import cache_folder, fetch, find
 from delaytron.datasets.named import assemble, check, class_numbers
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.atomic import replace_arrays
 from delaytron.files.compressed import BROKEN
 
@@ -64,6 +65,7 @@ def _count(archive: Path, target: Path) -> None:
 
 def _counts(archive: Path, card: Card) -> dict[str, Any]:
     """Return the counts of both parts, the rows ordered by group and name, as a file of them holds them."""
+    needs("sklearn")
     from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415 - slow to import
 
     documents = sorted(_bodies(archive))

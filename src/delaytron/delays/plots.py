@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delaytron.extras import needs
 from delaytron.plotting import COLOURS, DASHES, save_figure
 from delaytron.records import Array
 
@@ -16,6 +17,7 @@ POINTS = 1000  # of a curve, at most; more would only make large files
 
 def plot_delays(summary: "DelaySummary", path: str | Path) -> None:
     """Save a figure: the share of delays longer than k, recorded and fitted, and the rounds that wait over time."""
+    needs("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     figure = Figure(figsize=(9.6, 3.9), layout="constrained")
@@ -54,6 +56,7 @@ def _thinned(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _draw_pending(panel: Any, summary: "DelaySummary") -> None:
+    needs("matplotlib")
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - slow to import
 
     kinds = [("all rounds that wait", summary.pending, COLOURS[0], "-")]

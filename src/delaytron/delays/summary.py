@@ -10,6 +10,7 @@ from delaytron.delays.fits import Fit, fit_models
 from delaytron.delays.models import as_delay
 from delaytron.delays.traces import Trace
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.records import NEVER, Array, Bools, Ints
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class DelaySummary:
 
     def to_table(self) -> "pa.Table":
         """Return a line per distinct delay: how often it occurs, what share is longer, and what the fits say."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         fitted = {fit.name: fit.survival(self.delays) for fit in self.fits}

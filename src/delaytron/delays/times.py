@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from delaytron.delays.units import seconds_in
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.records import NEVER, Array, Bools, Ints
 
 if TYPE_CHECKING:
@@ -80,7 +81,10 @@ def delays_between(
 def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
     n_events, n_outcomes = len(events.values), len(outcomes.values)
     if n_events != n_outcomes or not n_events:
-        raise InvalidInput(f"a trace needs an outcome for each event, got {n_events} events and {n_outcomes} outcomes")
+        raise InvalidInput(
+            f"a trace needs an outcome for each event, got {n_events} events and {n_outcomes} outcomes;"
+            " leave empty what never came"
+        )
     lost = events.first(events.missing)
     if lost:
         raise InvalidInput(f"{place(lost[0])}: the event time is missing; only an outcome may be")
@@ -105,7 +109,7 @@ def delays_after(waits: Any, rate: float, never: float, place: Place = at_index,
     seconds = seconds_in(unit)
     times = as_times("wait", waits, never, place)
     if not len(times.values):
-        raise InvalidInput("a trace needs at least one waiting time, got none")
+        raise InvalidInput("a trace needs at least one waiting time, got none; check the column")
     if times.kind not in ("", "numbers"):
         raise InvalidInput(f"{place(0)}: a waiting time must be a number, got {times.column[0]} ({times.kind})")
     early = times.first(~times.missing & (times.values < 0))
@@ -133,6 +137,7 @@ def as_times(name: str, values: Any, never: float | None, place: Place) -> Times
 
 def _column(name: str, values: Any, never: float | None, place: Place) -> "pa.Array":
     """Values in memory as an Arrow array; dates of Python become text, as Arrow would drop their hours and zones."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     kind = getattr(getattr(values, "dtype", None), "kind", "")
@@ -151,6 +156,7 @@ def _column(name: str, values: Any, never: float | None, place: Place) -> "pa.Ar
 
 def _arrow(values: Any) -> "pa.Array | None":
     """Return values as an Arrow array, if they are of one kind."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     try:
@@ -174,6 +180,7 @@ def _written(value: Any, never: float | None) -> Any:
 
 def _parsed(name: str, text: "pa.Array", never: float | None, place: Place) -> tuple["pa.Array", "pa.Array"]:
     """Return a column of text with nothing where a time is missing, and the times that it means."""
+    needs("pyarrow")
     from pyarrow import compute  # noqa: PLC0415 - slow to import
 
     for column in (text, compute.utf8_trim_whitespace(text)):
@@ -186,6 +193,7 @@ def _parsed(name: str, text: "pa.Array", never: float | None, place: Place) -> t
 
 
 def _parse(text: "pa.Array") -> "pa.Array | None":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     for kind in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
@@ -198,6 +206,7 @@ def _parse(text: "pa.Array") -> "pa.Array | None":
 
 def _without(column: "pa.Array", never: float | None) -> "pa.Array":
     """Empty the places where a time is missing."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow import compute  # noqa: PLC0415
 
@@ -213,6 +222,7 @@ def _without(column: "pa.Array", never: float | None) -> "pa.Array":
 
 def _plain(name: str, column: "pa.Array") -> tuple[NDArray[Any], Bools, str]:
     """Return a column as NumPy has it, which rows are missing (0 stands there), and its kind."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     kind = _kind(name, column.type)
@@ -226,6 +236,7 @@ def _plain(name: str, column: "pa.Array") -> tuple[NDArray[Any], Bools, str]:
 
 
 def _kind(name: str, given: "pa.DataType") -> str:
+    needs("pyarrow")
     from pyarrow import types  # noqa: PLC0415 - slow to import
 
     if types.is_null(given):

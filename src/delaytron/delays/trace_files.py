@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.arrays import BROKEN, read_npy, reason
 from delaytron.files.compressed import open_binary, plain_suffix, reading
 from delaytron.files.lines import place_of, refuse_ragged
@@ -40,7 +41,7 @@ def read_numbers(path: Path, content: bytes) -> tuple[Any, list[int] | None]:
         if not word.removeprefix("-").isdecimal() or len(word) > 99:
             raise InvalidInput(f"{path}, line {line}: a trace has one integer per line, got {word!r}")
     if not rows:
-        raise InvalidInput(f"{path}: there is no delay in this file")
+        raise InvalidInput(f"{path}: there is no delay in this file; write an integer in each line")
     return [max(-NEVER, min(int(word), NEVER)) for _, word in rows], [line for line, _ in rows]
 
 
@@ -75,6 +76,7 @@ class TraceTable:
 
     def columns(self, names: Sequence[str]) -> "list[pa.Array]":
         """Return the columns of these names as text."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         for name in names:
@@ -87,10 +89,11 @@ class TraceTable:
             refuse_ragged(self.path, self.delimiter, len(self.names))
             raise InvalidInput(f"{self.path}: cannot be read as a table: {reason(problem)}") from None
         if not table.num_rows:
-            raise InvalidInput(f"{self.path}: there is no row below the header")
+            raise InvalidInput(f"{self.path}: there is no row below the header; add rows, or name another file")
         return [table.column(name).combine_chunks() for name in names]
 
     def _read(self, names: Sequence[str]) -> "pa.Table":
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
         from pyarrow import csv as arrow  # noqa: PLC0415
 

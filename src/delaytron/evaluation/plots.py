@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from delaytron.extras import needs
 from delaytron.plotting import COLOURS, save_figure
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ HOLLOW = "white"
 
 def plot_evaluations(found: "Evaluations", path: str | Path) -> None:
     """Save a figure: a value with its 95 % interval for each policy; hollow where there is a warning."""
+    needs("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     figure = Figure(figsize=(7.0, 1.4 + 0.4 * len(found.entries)), layout="constrained")

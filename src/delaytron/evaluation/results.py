@@ -5,6 +5,8 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from delaytron.extras import needs
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -84,6 +86,7 @@ class Evaluations:
 
     def to_table(self) -> "pa.Table":
         """Return one row per policy, as a pyarrow table."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         return pa.Table.from_pylist([{**entry.row(), "warnings": "; ".join(entry.warnings)} for entry in self.entries])

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from delaytron._version import __version__
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 
 TRIES = 3  # of a task whose worker died
 CONNECT_TIMEOUT = 20.0  # seconds; where another service answers, Dask and Ray would try for minutes
@@ -102,7 +103,7 @@ def _first_sentences(problem: Exception) -> str:
 @contextmanager
 def dask_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
     """Connect to a Dask scheduler; without an address, to one that is started with so many processes."""
-    distributed = _package("distributed", "dask")
+    distributed = _package("distributed")
     with ExitStack() as stack:
         if address is None:
             local = distributed.LocalCluster(
@@ -126,7 +127,7 @@ def ray_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
 
     A process has but one connection: if there is one already, it is used and left open.
     """
-    ray = _package("ray", "ray")
+    ray = _package("ray")
     connected_before = ray.is_initialized()
     with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for the results
         if not connected_before:
@@ -153,11 +154,9 @@ def _call(call: Call) -> Any:
     return call()
 
 
-def _package(name: str, extra: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise InvalidInput(f"backend {extra!r} needs the package {name}: pip install 'delaytron[{extra}]'") from None
+def _package(name: str) -> Any:
+    needs(name)
+    return import_module(name)
 
 
 def _connected(kind: str, address: str, connect: Callable[[], Any]) -> Any:
@@ -166,7 +165,10 @@ def _connected(kind: str, address: str, connect: Callable[[], Any]) -> Any:
             _probe(address)
         return _within(CONNECT_TIMEOUT, connect)
     except Exception as problem:
-        raise InvalidInput(f"there is no {kind} cluster at {address!r}: {_first_sentences(problem)}") from None
+        raise InvalidInput(
+            f"there is no {kind} cluster at {address!r}: {_first_sentences(problem)};"
+            " start it, or leave out the address"
+        ) from None
 
 
 def _probe(address: str) -> None:

@@ -192,5 +192,8 @@ def _load(described: bytes) -> Dataset:
     options = msgspec.json.decode(described)
     name, digest = options.pop("name"), options.pop("sha256", None)
     if digest is not None and file_digest(Path(name)) != digest:
-        raise InvalidInput(f"{name} is not the file that it was when the experiment began, or not the same on a worker")
+        raise InvalidInput(
+            f"{name} is not the file that it was when the experiment began, or not the same on a worker;"
+            " bring it back, or begin in another folder"
+        )
     return load(name, **options)

@@ -9,6 +9,7 @@ import numpy as np
 
 from delaytron.errors import InvalidInput
 from delaytron.experiments.runs import RunSpec
+from delaytron.extras import needs
 from delaytron.records import Ints
 from delaytron.simulation.results import Result
 from delaytron.simulation.scenarios import checkpoints
@@ -26,6 +27,7 @@ WITH_DIGEST = re.compile(rb"sha256:[0-9a-f]{64}")
 
 def encode_run(run: RunSpec, mistakes: Ints) -> bytes:
     """Return the content of the file that keeps the (runs, checkpoints, 2) mistakes of a run."""
+    needs("pyarrow")
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
 
     table = _table(run, mistakes)
@@ -59,6 +61,7 @@ def decode_run(run: RunSpec, content: bytes) -> Result:
 
 
 def _table(run: RunSpec, mistakes: Ints) -> "pa.Table":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     rounds = checkpoints(run.rounds, run.checkpoints)
@@ -85,6 +88,7 @@ def _check_digest(content: bytes) -> None:
 
 def _read_table(run: RunSpec, content: bytes) -> "pa.Table":
     """Read the Parquet file, no more of it than it should have."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
@@ -104,6 +108,7 @@ def _read_table(run: RunSpec, content: bytes) -> "pa.Table":
 
 def _check_form(run: RunSpec, file: "pa.parquet.ParquetFile") -> None:
     """Raise if a file is not about this run, or has other columns or rows than it should have."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     written = {key: value for key, value in (file.metadata.metadata or {}).items() if key != b"ARROW:schema"}

@@ -111,7 +111,10 @@ def recorded_delay(delay: str, recorded: str) -> Delay:
     """Return the model that a text stands for; raise if the delays that it has recorded are others by now."""
     model = as_delay(delay)
     if delays_digest(model) != recorded:
-        raise InvalidInput(f"{delay} is not what it was when the experiment began, or not the same on a worker")
+        raise InvalidInput(
+            f"{delay} is not what it was when the experiment began, or not the same on a worker;"
+            " bring it back, or begin in another folder"
+        )
     return model
 
 

@@ -62,7 +62,7 @@ def unpack_tensors(content: bytes, source: str) -> tuple[dict[str, str], Tensors
 def _read_bytes(path: Path) -> bytes:
     """Return the whole file, if it is one and its header is not larger than any of ours could be."""
     if not path.exists():
-        raise InvalidInput(f"there is no file {path}")
+        raise InvalidInput(f"there is no file {path}; check the name")
     if not path.is_file():
         raise InvalidInput(f"{path} is not a safetensors file: it is a folder, a device or a pipe")
     try:

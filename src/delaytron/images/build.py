@@ -103,5 +103,7 @@ def _check(images: Images, files: Sequence[Path]) -> None:
 def _write(target: Path, arrays: dict[str, NDArray[np.generic]]) -> None:
     for name, values in arrays.items():
         if not np.isfinite(values).all():
-            raise InvalidInput(f"{name} of {target} would not be finite: the weights of the network are no good")
+            raise InvalidInput(
+                f"{name} of {target} would not be finite: the weights of the network are no good; get the file again"
+            )
     replace_arrays(target, arrays)

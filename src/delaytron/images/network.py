@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.rng import stream
 
 BATCH = 128  # images at once
@@ -26,10 +26,9 @@ class Images(NamedTuple):
 
 def import_torch() -> Any:
     """Return PyTorch, which only this folder needs."""
-    try:
-        import torch  # noqa: PLC0415 - an extra, and slow to import
-    except ModuleNotFoundError:
-        raise InvalidInput("building features needs PyTorch: pip install 'delaytron[features]'") from None
+    needs("torch")
+    import torch  # noqa: PLC0415 - slow to import
+
     return torch
 
 

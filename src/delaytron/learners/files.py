@@ -84,7 +84,9 @@ def describe(learner: "Stateful") -> Described:
     name = type(learner).name
     settings = learner.settings()
     if _registry().get(name) is not type(learner):
-        raise InvalidInput(f"only learners of the registry can be saved, got {type(learner).__name__}")
+        raise InvalidInput(
+            f"only learners of the registry can be saved, got {type(learner).__name__}; add it to LEARNERS"
+        )
     if "base" in settings:
         settings["base"] = describe(settings["base"])
     return {"learner": name, "settings": settings}

@@ -42,7 +42,7 @@ def with_own_scratch(learner: "Learner", room: Room | None = None) -> Any:
 def look(learner: "Learner", row: Row, allowed: Ints, room: Room | None = None) -> tuple[int, Array]:
     """Return the greedy label, and with which probability each label would be played."""
     if learner.rule.peek is None:
-        raise InvalidInput(f"{learner.name} plays sets of labels: a single label has no probability")
+        raise InvalidInput(f"{learner.name} plays sets of labels: a single label has no probability; look at scores(x)")
     scores, p = new_scratch(learner.n_classes)
     seen = as_kind_of_row(row, learner.n_features, learner.sparse)
     greedy = learner.rule.peek.compiled(with_own_scratch(learner, room), learner.params, seen, allowed, scores, p)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from delaytron.checks import check_bool
-from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.atomic import replace_file
 from delaytron.learners.base import Learner
 from delaytron.learners.linear_form import LinearForm, linear_form
@@ -26,8 +26,7 @@ def write_form(
     notes: Mapping[str, str] | None = None,
 ) -> None:
     """Write the graph of a linear form; see `onnx_graph.make_graph`."""
-    try:
-        from delaytron.learners.onnx_graph import make_graph  # noqa: PLC0415 - needs an extra
-    except ModuleNotFoundError:
-        raise InvalidInput("export_onnx needs onnx: pip install 'delaytron[onnx]'") from None
+    needs("onnx")
+    from delaytron.learners.onnx_graph import make_graph  # noqa: PLC0415 - needs an extra
+
     replace_file(Path(path), make_graph(form, labels, exact=check_bool("exact", exact), missing=missing, notes=notes))

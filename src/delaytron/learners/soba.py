@@ -105,7 +105,7 @@ class Soba(Learner):
     .. math::
         g = \tfrac1p (e_{\bar y} - e_{\tilde y}) \otimes x, \quad z = \sqrt p\, g, \quad
         m = \frac{\langle W, z\rangle^2 + 2\langle W, g\rangle}{1 + z'A^{-1}z}, \qquad
-        \text{if } \textstyle\sum m \ge 0{:}\;\;
+        \text{if } \sum m \ge 0{:}\;\;
         A \leftarrow A + zz',\;\; \theta \leftarrow \theta - g,\;\; W = A^{-1}\theta
 
     The best other class :math:`\bar y` is that of the round played, m that of the present W. A "wrong" teaches

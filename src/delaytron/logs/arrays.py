@@ -7,6 +7,7 @@ import numpy as np
 
 from delaytron.checks import check_integer
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.logs.feature_columns import dense_column, feature_column, lists_of
 from delaytron.logs.log import Log
 from delaytron.logs.schema import About, check_classes, log_schema
@@ -104,6 +105,7 @@ def from_arrays(
 
 
 def _table(given: dict[str, Any], schema: "pa.Schema", n_rows: int) -> "pa.Table":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     columns = []
@@ -175,6 +177,7 @@ def _nanoseconds(name: str, values: Any) -> Any:
 
 
 def _times(name: str, values: Any, n_rows: int, missing: Any = None) -> "pa.Array | None":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     if values is None:

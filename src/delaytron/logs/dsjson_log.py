@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from delaytron.checks import check_number
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.logs.dsjson_rows import EventRows, first_reading
 from delaytron.logs.log import Log
 from delaytron.logs.schema import NAMED, About, check_classes, log_schema
@@ -61,6 +62,7 @@ def read_dsjson(
     >>> again.features == log.features, again.classes, again.outcomes.tolist()
     (True, ('tea', 'coffee'), [1.0, 0.0])
     """
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     file = Path(path)
@@ -94,6 +96,7 @@ def _check_scale(scale: tuple[float, float], default: float | None) -> tuple[flo
 
 
 def _batches(rows: Iterator[dict[str, Any]], schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     while piece := list(islice(rows, ROWS)):
@@ -102,6 +105,7 @@ def _batches(rows: Iterator[dict[str, Any]], schema: "pa.Schema") -> "Iterator[p
 
 def _all_or_no_times(table: "pa.Table") -> "pa.Table":
     """Return the table without times of which some are missing."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     for name, most in (("decided_at", 0), ("received_at", table["outcome"].null_count)):

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.logs.schema import DENSE, NAMED, SPARSE
 from delaytron.matrices import check_matrix, is_sparse
 from delaytron.records import Array
@@ -19,6 +20,7 @@ MOST_VALUES = 2**31 - 1  # of a column that is one piece: lists begin at 32-bit 
 
 def feature_column(given: Any) -> tuple[str, "pa.Array", int | None]:
     """Return how features stand, the column, and how many there are."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     if isinstance(given, list | tuple) and given and isinstance(given[0], dict):
@@ -36,6 +38,7 @@ def dense_column(X: Array) -> "pa.Array":
 
 def sparse_column(starts: Any, indices: Any, values: Array) -> "pa.Array":
     """Return the rows of a CSR matrix as a column."""
+    needs("pyarrow")
     from pyarrow import StructArray  # noqa: PLC0415 - slow to import
 
     return StructArray.from_arrays([lists_of(starts, indices), lists_of(starts, values)], ["indices", "values"])
@@ -43,6 +46,7 @@ def sparse_column(starts: Any, indices: Any, values: Array) -> "pa.Array":
 
 def lists_of(starts: Any, values: Any) -> "pa.Array":
     """Return a column of lists, of which each begins where the one before ends."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     if starts[-1] > MOST_VALUES:

@@ -9,6 +9,7 @@ import numpy as np
 
 from delaytron.checks import check_integer
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.lines import records
 from delaytron.logs.arrays import from_arrays
 from delaytron.logs.feature_columns import encode_features
@@ -80,6 +81,7 @@ def _from_dict(given: Mapping[str, Any], n_actions: int | None) -> Log:
 
 
 def _from_file(path: Path, n_actions: int | None, actions: list[dict[str, Any]] | None) -> Log:
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     about = About((0, 1))

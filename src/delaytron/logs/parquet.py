@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.atomic import replacing
 from delaytron.logs.log import Log
 
@@ -24,6 +25,7 @@ def write_parquet(log: Log, path: str | Path) -> None:
     ...     dt.logs.read_parquet(Path(folder, "log.parquet")).table == log.table
     True
     """
+    needs("pyarrow")
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
 
     with replacing(Path(path)) as file, ParquetWriter(file, log.table.schema) as writer:
@@ -39,6 +41,7 @@ def read_parquet(path: str | Path) -> Log:
     Traceback (most recent call last):
     delaytron.errors.InvalidInput: nowhere.parquet cannot be read as a log: ...
     """
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
@@ -51,6 +54,7 @@ def read_parquet(path: str | Path) -> Log:
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Say in one line which file it is that cannot be read."""
+    needs("pyarrow")
     from pyarrow.lib import ArrowException  # noqa: PLC0415 - slow to import
 
     try:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +41,7 @@ def log_schema(kind: str, about: About) -> "pa.Schema":
     ['id', 'decided_at', 'features', 'allowed', 'label', 'prob', 'probabilities', 'learner', 'outcome', 'occurred_at', \
 'received_at', 'weight', 'position']
     """
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     time = pa.timestamp("ns", tz="UTC")
@@ -63,6 +65,7 @@ def log_schema(kind: str, about: About) -> "pa.Schema":
 
 
 def _feature_types() -> "dict[str, pa.DataType]":
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     pairs = [("indices", pa.list_(pa.int32())), ("values", pa.list_(pa.float64()))]
@@ -71,6 +74,7 @@ def _feature_types() -> "dict[str, pa.DataType]":
 
 def kind_of(schema: "pa.Schema") -> str:
     """Return how features stand in a table, by the type of their column."""
+    needs("pyarrow")
     from pyarrow import types  # noqa: PLC0415 - slow to import
 
     given = schema.field("features").type

@@ -106,7 +106,7 @@ class Classes:
         """Return the name of a class that can be retired, or raise."""
         label = self.label(name)
         if label in self.retired:
-            raise InvalidInput(f"class {name!r} is retired already")
+            raise InvalidInput(f"class {name!r} is retired already; there is nothing to do")
         if len(self._active) == 1:
             raise InvalidInput(f"class {name!r} is the last one; add another before you retire it")
         return self.names[label]

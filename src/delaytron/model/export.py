@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.atomic import replacing
 from delaytron.journal.records import ANSWERED, OPEN
 from delaytron.journal.view import JournalView
@@ -94,6 +95,7 @@ def export_journal(path: str | Path, target: Path, started: Started | None = Non
     [{'id': 'req-1', 'features': [1.0, 0.5], 'outcome': 0.7, 'status': 'answered'}]
     Log(1 decisions, 1 with an outcome, 2 classes, 2 features)
     """
+    needs("pyarrow")
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
 
     with JournalView(path) as view:
@@ -126,6 +128,7 @@ def _read_shared(view: JournalView) -> _Shared:
 
 def _schema(shared: _Shared) -> "pa.Schema":
     """Return the schema of a log, with further columns."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     schema = log_schema(SPARSE if shared.sparse else DENSE, shared.about)
@@ -177,6 +180,7 @@ def _made(seq: int, id: str, wall: int, body: bytes, *became: Any) -> _Made:
 
 def _table(made: list[_Made], shared: _Shared, offers: _Offers, schema: "pa.Schema") -> "pa.Table":
     """Return decisions as a table."""
+    needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     told = [one.told for one in made]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delaytron.extras import needs
 from delaytron.planning.simulation import Simulated
 from delaytron.plotting import COLOURS, DASHES, MARKERS, LineStyle, draw_band, draw_majority, name_errors, save_figure
 from delaytron.simulation.results import MAJORITY
@@ -23,6 +24,7 @@ def plot_plan(plan: "Plan", path: str | Path) -> None:
 
     A learner that takes no gamma has a level line beside those that do.
     """
+    needs("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     figure = Figure(figsize=(10.4, 4.8), layout="constrained")

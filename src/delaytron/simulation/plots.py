@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delaytron.extras import needs
 from delaytron.plotting import COLOURS, DASHES, draw_band, draw_majority, save_figure
 from delaytron.simulation.results import MAJORITY, Result
 
@@ -22,6 +23,7 @@ def plot_curves(results: Sequence[Result], path: str | Path) -> None:
     Where settings are compared, every delay has a row of panels and every setting a colour; else the delays
     have the colours.
     """
+    needs("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     varying = _varying(results)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from delaytron.extras import needs
 from delaytron.records import Array, Ints
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ class Result:
 
     def to_table(self) -> "pa.Table":
         """Return one row per run and checkpoint, as a pyarrow table."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         n_runs, n_checkpoints = self.error_rate.shape

@@ -10,6 +10,7 @@ import numpy as np
 
 from delaytron.datasets import Dataset, FileStream
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.files.atomic import replacing
 from delaytron.formats import assignments
 from delaytron.learners import Dilute, Learner
@@ -93,6 +94,7 @@ class RunLogs:
         self.writers: list[Any] = []
 
     def __enter__(self) -> "RunLogs":
+        needs("pyarrow")
         from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
 
         with ExitStack() as opened:
@@ -116,6 +118,7 @@ class RunLogs:
     def _table(
         self, job: tuple[int, int], window: Window, w: int, rounds: Ints, chosen: tuple[Any, Array]
     ) -> "pa.Table":
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         run, entry = job

@@ -8,6 +8,7 @@ import numpy as np
 
 from delaytron.datasets import Dataset
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.learners import PassiveAggressive
 from delaytron.records import Array
 from delaytron.rng import stream
@@ -76,7 +77,7 @@ def exact_comparator(data: Dataset) -> Array:
     bounds = [(None, None)] * size + [(0, None)] * n
     found = linprog(costs, _constraints(data), -np.ones(n * (K - 1)), bounds=bounds, method="highs")
     if found.x is None:
-        raise InvalidInput(f"the linear program has no solution: {found.message}")
+        raise InvalidInput(f"the linear program has no solution: {found.message}; scale the rows to norm 1")
     return np.asarray(found.x[:size]).reshape(K, data.n_features)
 
 
@@ -110,6 +111,7 @@ def comparator_path(data: Dataset, strengths: Sequence[float] = STRENGTHS) -> li
 def _regularised(data: Dataset, C: float) -> Array:
     from warnings import catch_warnings, simplefilter  # noqa: PLC0415
 
+    needs("sklearn")
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - slow to import
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 

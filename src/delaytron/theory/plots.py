@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delaytron.extras import needs
 from delaytron.plotting import COLOURS, MARKERS, save_figure
 from delaytron.records import Array, Ints
 from delaytron.simulation.results import mean_of
@@ -34,6 +35,7 @@ HEADROOM = 12  # times the highest line: there the names are
 
 def plot_studies(studies: Sequence["Study"], path: str | Path) -> None:
     """Save a figure: for each study four panels, by learner and loss, every statement in a colour of its own."""
+    needs("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     figure = Figure(figsize=(WIDTH, HEIGHT * len(studies)), layout="constrained")

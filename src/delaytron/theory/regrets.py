@@ -67,5 +67,7 @@ def delays_of(result: "Result", run: int) -> Ints:
 
 def _config(result: "Result") -> "SimulationConfig":
     if result.config is None:
-        raise InvalidInput("rows and delays can be drawn again for results of simulate only")
+        raise InvalidInput(
+            "rows and delays can be drawn again for results of simulate only; call simulate(..., regret=True)"
+        )
     return result.config

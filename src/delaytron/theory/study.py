@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from delaytron.datasets import Dataset
+from delaytron.extras import needs
 from delaytron.formats import versions
 from delaytron.records import Array
 from delaytron.simulation.batches import Progress
@@ -128,6 +129,7 @@ class Study:
 
     def to_table(self) -> "pa.Table":
         """Return one line per statement and checkpoint."""
+        needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         return pa.Table.from_pylist([row for one in self.measured for row in self._lines(one)])

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from delaytron.experiments.report.model import Chart, Panel, Series
+from delaytron.extras import needs
 from delaytron.plotting import LineStyle, draw_band, draw_majority, name_errors, save_figure, style_of
 from delaytron.simulation.results import MAJORITY
 
@@ -46,6 +47,7 @@ def draw_figures(charts: Iterable[Chart], folder: Path) -> list[Path]:
 
 
 def _figure(chart: Chart) -> Any:
+    needs("matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
 
     columns = min(len(chart.panels), MOST_COLUMNS)
@@ -106,6 +108,7 @@ def _draw(ax: Any, kind: str, series: Series, step: float, place: float) -> Hand
 
 def _move_aside(ax: Any, bars: Handle, points: float) -> None:
     """Move what is drawn to the side; its numbers, and the ends of the axes, stay what they are."""
+    needs("matplotlib")
     from matplotlib.transforms import ScaledTranslation  # noqa: PLC0415 - slow to import
 
     aside = ax.transData + ScaledTranslation(points / POINTS, 0, ax.figure.dpi_scale_trans)

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from delaytron._version import __version__
 from delaytron.checks import check_integer, check_positive
 from delaytron.errors import InvalidInput
+from delaytron.extras import needs
 from delaytron.service.client.requests import ClientRequest
 from delaytron.service.client.tries import HttpReply, NoReply
 
@@ -49,10 +50,9 @@ def check_settings(url: str, key: str | None, timeout: float, retries: int) -> S
 
 def import_httpx() -> Any:
     """Return httpx, or raise if it is missing."""
-    try:
-        import httpx  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise InvalidInput("a client needs httpx; install it with: pip install 'delaytron[client]'") from None
+    needs("httpx")
+    import httpx  # noqa: PLC0415 - an extra
+
     return httpx
 
 

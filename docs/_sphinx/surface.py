@@ -1,0 +1,28 @@
+"""Warns of public names that the API reference leaves out; `make docs` fails then."""
+
+from importlib import import_module
+from typing import Any
+
+PARTS = {f"delaytron.{name}" for name in ("datasets", "delays", "logs", "theory")}
+DOORS = {f"delaytron.{name}" for name in ("gymnasium", "mlflow", "river", "sklearn")}
+MODULES = {"delaytron"} | PARTS | DOORS
+WITHOUT_PAGE = {"delaytron.__version__"} | PARTS
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Look when all pages are read."""
+    app.connect("env-check-consistency", _warn)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _warn(_: Any, env: Any) -> None:
+    from sphinx.util import logging  # noqa: PLC0415 - `missing` needs none of it
+
+    for name in missing(set(env.domains["py"].objects)):
+        logging.getLogger(__name__).warning("%s is public: list it in docs/reference/api.md", name)
+
+
+def missing(documented: set[str]) -> list[str]:
+    """Return the public names that are not among the documented ones."""
+    public = {f"{module}.{name}" for module in MODULES for name in import_module(module).__all__}
+    return sorted(public - documented - WITHOUT_PAGE)

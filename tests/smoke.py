@@ -1,0 +1,193 @@
+"""Try what is installed, without the repository: `python smoke.py [EXTRA ...]`.
+
+What belongs to the extras that are named must work. What belongs to the others must end in the one line that says
+how to install it, unless it is installed all the same. Prints a line for each thing that was tried; the exit code is
+1 if one failed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+import delaytron as dt
+from delaytron.extras import LIBRARIES, missing_text
+
+CSV = "width,height,kind\n1,2,a\n2,1,b\n1,3,a\n3,1,b\n"
+SPEC = """
+name = "small"
+data = [{name = "synsep", n_samples = 200}]
+rounds = 100
+runs = 2
+delays = [3]
+[[learners]]
+name = "delaytron"
+gamma = [0.1, 0.2]
+"""
+
+
+def learn_and_save():
+    """Decide, learn from late feedback, save and go on."""
+    learner = dt.BanditLogit(n_classes=2, n_features=2, seed=1)
+    ids = [learner.decide([1.0, t % 2]).id for t in range(20)]
+    for t, number in enumerate(ids):
+        learner.feedback(number, correct=bool(t % 2))
+    learner.save("learner.safetensors")
+    again = dt.load("learner.safetensors")
+    assert again.decide([1.0, 0.0]) == learner.decide([1.0, 0.0])
+
+
+def journal():
+    """Let a model go on from its journal."""
+    with dt.Model(["small", "large"], journal="router.db", seed=1) as model:
+        decision = model.decide({"prompt": "Translate this", "tokens": 12}, id="req-1")
+    with dt.Model.open("router.db") as model:
+        assert model.feedback("req-1", reward=0.7) == "accepted"
+        assert model.stats().decisions == 1
+    assert command("verify", "router.db").returncode == 0
+    assert decision.label in ("small", "large")
+
+
+def simulate():
+    """Play several runs, dense and sparse."""
+    rows = np.random.default_rng(0).normal(size=(300, 4))
+    result = dt.simulate("delaytron", (rows, rows[:, 0] > 0), runs=3, delay=5, seed=1)
+    assert result.final_error.shape[-1] == 3
+
+
+def commands():
+    """Check the installation, and play from the command line."""
+    done = command("doctor", "--json")
+    assert json.loads(done.stdout)["healthy"], done.stdout
+    assert "every bit is right" in done.stdout
+    assert command("--version").stdout.strip() == f"delaytron {dt.__version__}"
+    played = command("run", "delaytron", "--rounds", "200", "--runs", "2", "--samples", "300", "--json")
+    assert json.loads(played.stdout)[0]["rounds"] == 200
+
+
+def figure():
+    """Draw."""
+    done = command("run", "delaytron", "--rounds", "200", "--samples", "300", "--plot", "curve.png")
+    check(done, "curve.png", b"\x89PNG", "matplotlib")
+
+
+def table():
+    """Read a CSV file, and write one."""
+    Path("shapes.csv").write_text(CSV)
+    done = command("run", "delaytron", "--data", "shapes.csv", "--label", "kind", "--rounds", "20", "--csv", "out.csv")
+    check(done, "out.csv", b"", "pyarrow")
+
+
+def parquet():
+    """Export a journal."""
+    with dt.Model(["a", "b"], features=1, journal="export.db", seed=1) as model:
+        model.decide([1.0])
+    check(command("export", "export.db", "decisions.parquet"), "decisions.parquet", b"PAR1", "pyarrow")
+
+
+def digits():
+    """Load a data set by its name."""
+    done = command("run", "delaytron", "--data", "digits", "--rounds", "50", "--json")
+    check(done, None, b"", "sklearn")
+
+
+def experiment():
+    """Play an experiment with its report."""
+    Path("spec.toml").write_text(SPEC)
+    done = command("experiment", "spec.toml", "--output", "small")
+    assert done.returncode == 0, done.stderr
+    assert "<html" in Path("small/report.html").read_text().lower()
+
+
+def service():
+    """Make the application that `delaytron serve` runs."""
+    if find_spec("starlette") is None:
+        done = command("serve", "shop")
+        assert done.returncode == 2
+        assert missing_text("starlette") in done.stderr
+        return
+    from delaytron.service import app  # noqa: F401
+
+
+def client():
+    """Make a client."""
+    said = ""
+    try:
+        dt.Client().close()
+    except dt.InvalidInput as problem:
+        said = str(problem)
+    assert said == ("" if find_spec("httpx") else missing_text("httpx"))
+
+
+def doors():
+    """Open the doors to other libraries, or be told what is missing."""
+    for name in ("gymnasium", "mlflow", "river", "sklearn"):
+        said = ""
+        try:
+            import_module(f"delaytron.{name}")
+        except dt.InvalidInput as problem:
+            said = str(problem)
+        assert said == ("" if find_spec(name) else missing_text(name))
+
+
+def log():
+    """Evaluate a policy on a log."""
+    said = ""
+    try:
+        made = dt.logs.from_arrays(features=np.eye(2), labels=[0, 1], probs=[0.5, 0.5], rewards=[1, 0], n_classes=2)
+        assert dt.evaluate(made, "logged").value == 0.5
+    except dt.InvalidInput as problem:
+        said = str(problem)
+    assert said == ("" if find_spec("pyarrow") else missing_text("pyarrow"))
+
+
+def command(*args):
+    """Run a command in a process of its own."""
+    return subprocess.run([sys.executable, "-m", "delaytron", *args], capture_output=True, text=True, check=False)
+
+
+def check(done, file, magic, library):
+    """Check a file that a command wrote, or the one line that says why it cannot."""
+    if find_spec(library) is None:
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.strip() == f"delaytron: {missing_text(library)}", done.stderr
+        assert LIBRARIES[library].extra not in sys.argv[1:]
+        return
+    assert done.returncode == 0, done.stderr
+    assert file is None or Path(file).read_bytes().startswith(magic)
+
+
+CORE = [learn_and_save, journal, simulate, commands, figure, table, parquet, digits, service, client, doors, log]
+OF_EXTRAS = {"experiments": [experiment]}
+
+
+def main(extras):
+    """Try everything in an empty folder; return whether all went well."""
+    print(f"delaytron {dt.__version__} in {Path(dt.__file__).parent}")  # noqa: T201
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        attempts = CORE + [attempt for extra in extras for attempt in OF_EXTRAS.get(extra, [])]
+        done = [_try(attempt) for attempt in attempts]
+        os.chdir("/")
+    return all(done)
+
+
+def _try(attempt):
+    try:
+        attempt()
+    except Exception:
+        print(f"FAILED  {attempt.__doc__}\n{traceback.format_exc()}")  # noqa: T201
+        return False
+    print(f"ok      {attempt.__doc__}")  # noqa: T201
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(sys.argv[1:]) else 1)
