@@ -57,8 +57,8 @@ test: .venv/ready $(if $(CI),.venv/features .venv/extras .venv/docs $(NUMBAS))
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(if $(CI),$(MAKE) --no-print-directory docs)
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup
-	$(if $(CI),$(MAKE) docs)
 
 # The documentation site, build/docs/index.html: offline, tutorials executed, warnings are errors. About a minute.
 docs: .venv/docs
