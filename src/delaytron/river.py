@@ -1,7 +1,9 @@
 """A learner as a River classifier: what it predicts is a decision, and its label tells only whether that was right."""
 
+import sys
 from collections import deque
 from collections.abc import Hashable, Iterable
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +19,7 @@ from delaytron.kernels.loop import DROPPED
 from delaytron.learners import DEFAULT_LEARNER
 from delaytron.learners.base import Learner
 from delaytron.learners.chances import chances_of, has_chances
+from delaytron.learners.files import parts_of
 from delaytron.learners.ledger import CANCELLED
 from delaytron.learners.named import make_named
 from delaytron.model.encoding import make_encoder
@@ -139,6 +142,13 @@ class DelayedClassifier(Classifier):  # type: ignore[misc] # without types
     @property
     def _multiclass(self) -> bool:
         return True
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        """The bytes of what was learned and of what waits; River itself would count compiled code and its compiler."""
+        own = 0 if self._learner is None else sum(part.nbytes for part in parts_of(self._learner)[1].values())
+        waiting = sum(map(len, chain.from_iterable(self._waiting.values())))
+        return sys.getsizeof(self) + sum(map(sys.getsizeof, (self._names, self._labels, self._open))) + own + waiting
 
     def _make_learner(self, n_classes: int, n_features: int) -> Learner:
         return make_named(self.learner, self.parameters, n_classes, n_features, self.seed)

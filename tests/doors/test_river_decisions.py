@@ -284,3 +284,14 @@ def test_bad_input_changes_nothing():
     with pytest.raises(NotImplementedError, match="no probabilities"):
         DelayedClassifier("banditron").predict_proba_one({"a": 1})
     assert (pickle.dumps(model._learner.ledger.answers), model.n_open, list(model._names)) == before
+
+
+def test_its_memory_is_what_it_knows():
+    """Not compiled code: the tables of the learner, and more with every decision that waits."""
+    model = DelayedClassifier(bits=8, classes=["a", "b"], seed=0)
+    before = model._raw_memory_usage
+    tables = sum(field.nbytes for field in model._learner.state)
+    assert tables <= before < tables + 10_000
+    for i in range(100):
+        model.predict_one({"x": i})
+    assert before + 100 * 12 <= model._raw_memory_usage < before + 100 * 500
