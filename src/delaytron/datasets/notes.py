@@ -1,6 +1,7 @@
 """What was done with a table, a line each: nothing that a user did not ask for happens in silence."""
 
 from collections.abc import Collection, Mapping, Sequence
+from shlex import quote
 
 from delaytron.datasets.base import Block
 from delaytron.datasets.encodings import Categories, Dates, Encoding
@@ -27,6 +28,9 @@ def column_notes(
     for name, column in found.items():
         if name in kept and column.wish.kind != "categories" and column.check_id(source):
             notes.append(f"column {name!r} looks like an id and is kept")
+        elif name not in kept and column.counts_rows:
+            without = f"drop=[{name!r}] (--drop {quote(name)})"
+            notes.append(f"column {name!r} counts the rows; leave it out by {without} if that is all")
     return tuple(notes)
 
 
