@@ -59,7 +59,9 @@ def row_notes(block: Block, n_rows: int) -> tuple[str, ...]:
     """
     notes = list(block.notes)
     if block.filled:
-        notes.append(f"filled {block.filled:,} missing cells with means, and told which in columns of their own")
+        cells = "cell" if block.filled == 1 else "cells"
+        how = "numbers by means, categories by one of their own; columns tell which"
+        notes.append(f"filled {block.filled:,} missing {cells}: {how}")
     if block.dropped:
         notes.append(f"dropped {block.dropped:,} of {n_rows:,} rows with a missing value")
     return tuple(notes)
