@@ -83,3 +83,11 @@ def test_dates_of_any_order_are_not_called_ids(tmp_path):
     frame().assign(when=times).to_csv(tmp_path / "table.csv", index=False)
     with pytest.raises(dt.InvalidInput, match=r"column 'when' may be of dates: .*; write dates as 2024-05-31, leave"):
         dt.datasets.load(tmp_path / "table.csv")
+
+
+def test_a_measure_that_is_taken_for_the_label(tmp_path):
+    frame().drop(columns="label").to_csv(tmp_path / "table.csv", index=False)
+    found = both(tmp_path / "table.csv", label=-1)
+    assert found.notes[-1] == "labels: 60 classes in 60 rows; if '2' is not the label, pass label (--label)"
+    frame().to_csv(tmp_path / "table.csv", index=False)
+    assert not any("labels" in note for note in both(tmp_path / "table.csv").notes)

@@ -6,6 +6,7 @@ from shlex import quote
 from delaytron.datasets.base import Block
 from delaytron.datasets.encodings import Categories, Dates, Encoding
 from delaytron.datasets.headers import listed
+from delaytron.datasets.ids import FEWEST
 from delaytron.datasets.survey import ColumnSurvey
 from delaytron.datasets.tables import Source
 
@@ -32,6 +33,15 @@ def column_notes(
             without = f"drop=[{name!r}] (--drop {quote(name)})"
             notes.append(f"column {name!r} counts the rows; leave it out by {without} if that is all")
     return tuple(notes)
+
+
+def label_notes(column: ColumnSurvey) -> tuple[str, ...]:
+    """Return what is to be said of a column of labels: that it is hardly one, if most of its cells differ."""
+    n_classes, n_cells = len(column.texts), column.n_cells
+    if n_cells < FEWEST or n_classes <= n_cells / 2:
+        return ()
+    name = column.wish.name
+    return (f"labels: {n_classes:,} classes in {n_cells:,} rows; if {name!r} is not the label, pass label (--label)",)
 
 
 def _category_note(encoding: Categories) -> str:
