@@ -70,3 +70,16 @@ def test_waits_are_times_and_need_times(log):
     timeless = dt.logs.from_arrays(**given, n_classes=log.n_classes)
     with pytest.raises(dt.InvalidInput, match="needs a log with times, decided_at; leave it out"):
         dt.evaluate(timeless, "uniform", missing=0, wait="7d")
+
+
+def test_a_model_of_other_classes(log):
+    model = dt.Model(["tea", "water"], features=2, seed=0)
+    with pytest.raises(
+        dt.InvalidInput, match="the model has the classes 'tea', 'water', and row 0 of the log allows 0, 1"
+    ):
+        dt.evaluate(log, model)
+
+
+def test_predictions_are_numbers(log):
+    with pytest.raises(dt.InvalidInput, match=r"predictions must be numbers of shape \(300, 3\), got str"):
+        dt.evaluate(log, "uniform", predictions="many")

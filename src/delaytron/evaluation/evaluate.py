@@ -176,7 +176,10 @@ def _predictions(log: "Log", given: Any, method: str) -> Array | None:
     if method not in ("dm", "dr"):
         raise InvalidInput(f"predictions are for the methods dm and dr, got method={method!r}")
     shape = (len(log), log.n_classes)
-    found = np.asarray(given, np.float64)
+    try:
+        found = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"predictions must be numbers of shape {shape}, got {type(given).__name__}") from None
     if found.shape != shape or not np.isfinite(found).all():
         raise InvalidInput(f"predictions must be finite and of shape {shape}, got shape {found.shape}")
     return found

@@ -1,7 +1,7 @@
 """Policies as probabilities: for every decision of a log, how likely each label would have been."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from delaytron.model.model import Model
 
 CLOSE = 1e-6  # what the sum of probabilities may be off
+MOST_LISTED = 8  # classes in a message
 LOGGED, UNIFORM, ALWAYS = "logged", "uniform", "always:"
 
 Advance = Callable[[int], object]
@@ -163,10 +164,25 @@ def _model_probabilities(log: "Log", model: "Model", advance: Advance) -> Array:
     found = np.zeros((len(log), log.n_classes))
     for t, labels in enumerate(allowed_labels(log)):
         names = [log.classes[label] for label in labels.tolist() if log.classes[label] in model.classes]
+        if not names:
+            _refuse_classes(log, labels, model.classes, t)
         for name, prob in model.probabilities(log.features[t], allowed=names).items():
             found[t, places[name]] = prob
         advance(1)
     return found
+
+
+def _refuse_classes(log: "Log", labels: Ints, classes: Iterable[Any], row: int) -> NoReturn:
+    has, allows = _first(classes), _first(log.classes[label] for label in labels.tolist())
+    raise InvalidInput(
+        f"the model has the classes {has}, and row {row} of the log allows {allows}: none of them; "
+        "give the classes of the log their names, as in dt.logs.from_arrays(classes=[...])"
+    )
+
+
+def _first(names: Iterable[Any]) -> str:
+    several = [repr(name) for name in names]
+    return ", ".join(several[:MOST_LISTED]) + (", ..." if len(several) > MOST_LISTED else "")
 
 
 def allowed_labels(log: "Log") -> list[Ints]:
