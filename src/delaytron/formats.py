@@ -1,6 +1,7 @@
 """Numbers, settings and documents as people and machines read them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import isinf
 from typing import Any
 
@@ -16,6 +17,22 @@ def versions() -> dict[str, str]:
 def with_margin(error: float, margin: float | None) -> str:
     """Return an error with its interval, if there is one."""
     return f"{error:.4f}" + ("" if margin is None else f" ± {margin:.4f}")
+
+
+def plain_value(text: str) -> Any:
+    """Return what a text means: true or false, a number, or the text itself.
+
+    Examples
+    --------
+    >>> [plain_value(text) for text in ("True", "3", "0.5", " instant ")]
+    [True, 3, 0.5, 'instant']
+    """
+    if text.strip().lower() in ("true", "false"):
+        return text.strip().lower() == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text.strip()
 
 
 def as_json(document: Any) -> str:

@@ -31,7 +31,8 @@ def delaytron(*args, columns=80):
 def output_of(*args, **options):
     result = delaytron(*args, **options)
     assert result.exit_code == 0, result.output
-    assert result.stderr in ("", "delaytron: note: times: numbers taken as seconds\n")
+    assert result.stderr == "" or result.stderr.startswith("delaytron: note: times: numbers taken as seconds")
+    assert result.stderr.count("\n") <= 1
     return result.stdout
 
 

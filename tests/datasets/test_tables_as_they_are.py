@@ -129,7 +129,10 @@ class TestMissing:
         data = own(tmp_path, self.TEXT, missing="impute")
         assert data.feature_names == ("age", "age missing", "city=oslo", "city=rome", "city=(missing)")
         assert data.X.tolist() == [[1, 0, 0, 1, 0], [4, 1, 1, 0, 0], [3, 0, 0, 0, 1], [8, 0, 0, 1, 0]]
-        assert data.notes[-1] == "filled 2 missing cells with means, and told which in columns of their own"
+        assert (
+            data.notes[-1]
+            == "filled 2 missing cells: numbers by means, categories by one of their own; columns tell which"
+        )
 
     def test_a_label_is_not_filled_in(self, tmp_path):
         data = own(tmp_path, "a,label\n1,x\n2,\n,y\n", missing="impute")
@@ -383,7 +386,9 @@ class TestCommandLine:
 
     def test_times_in_minutes_are_minutes(self, tmp_path):
         path = write(tmp_path / "log.csv", "event,outcome\n" + "".join(f"{i},{i + 90}\n" for i in range(100)))
-        seconds = json.loads(self.run("delays", path, "--json").stdout)["quantiles_in_seconds"]["0.5"]
+        plain = self.run("delays", path, "--json")
+        seconds = json.loads(plain.stdout)["quantiles_in_seconds"]["0.5"]
+        assert plain.stderr == "delaytron: note: times: numbers taken as seconds; --unit min, h or d says otherwise\n"
         result = self.run("delays", path, "--unit", "min", "--json")
         assert (seconds, json.loads(result.stdout)["quantiles_in_seconds"]["0.5"]) == (90, 5400)
         assert result.stderr == "delaytron: note: times: numbers taken as minutes\n"

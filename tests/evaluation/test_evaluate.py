@@ -146,7 +146,7 @@ def test_weights_of_a_log_count_rounds_several_times(made):
         ({"policy": np.full((500, K), np.nan)}, "sum to 1"),
         ({"policy": "perceptron"}, "wants to be told the right label"),
         ({"policy": "dilute"}, "plays sets of labels"),
-        ({"policy": "banditron", "gama": 0.1}, "banditron: .*unexpected keyword"),
+        ({"policy": "banditron", "gama": 0.1}, "a parameter of banditron must be one of"),
         ({"policy": "banditron", "gamma": 7}, "gamma must be in"),
         ({"policy": np.full((500, K), 1 / K), "gamma": 0.1}, "parameters are for a learner that is given by its name"),
         ({"policy": dt.Banditron(2, 2, seed=0)}, "the log has 3 classes, this learner has 2"),

@@ -69,8 +69,9 @@ def delays(
     asked = {"event": event, "outcome": outcome, "wait": wait, "rate": None if rate == 1 else rate, "unit": unit}
     named = {name: value for name, value in asked.items() if value is not None}
     with _waiting(Path(source)):
-        summary = summarize(open_trace(source, **named), Path(source).name)
-    _tell_unit(summary, unit)
+        trace = open_trace(source, **named)
+        summary = summarize(trace, Path(source).name)
+    _tell_unit(summary, unit, trace.in_seconds)
     document = delays_document(summary)
     show(document, Group(*delay_lines(summary)), json)
     if not json:
@@ -78,9 +79,11 @@ def delays(
     write(files, summary, document, json)
 
 
-def _tell_unit(summary: DelaySummary, unit: str | None) -> None:
-    """Say of which unit numbers were taken, if anybody knows."""
-    if unit is not None and summary.waits:
+def _tell_unit(summary: DelaySummary, unit: str | None, in_seconds: bool) -> None:
+    """Say of which unit numbers were taken."""
+    if in_seconds:
+        typer.echo("delaytron: note: times: numbers taken as seconds; --unit min, h or d says otherwise", err=True)
+    elif unit is not None and summary.waits:
         typer.echo(f"delaytron: note: times: numbers taken as {NAMES[unit]}", err=True)
 
 

@@ -76,16 +76,14 @@ def evaluate(
     asked = [read_policy_text(text) for text in policy]
     options = {"method": method, "quantity": quantity, "missing": missing, "wait": wait, "clip": clip, "seed": seed}
     with progress_bar(len(given) * len(asked), tenths=False) as advance:
-        entries = [_evaluated(given, text, *one, options, advance) for text, one in zip(policy, asked, strict=True)]
+        entries = [_evaluated(given, text, one, options, advance) for text, one in zip(policy, asked, strict=True)]
     found = Evaluations(log.name, tuple(entries))
     document = evaluation_document(found, given)
     show(document, evaluation_table(found, given), json)
     write(files, found, document, json)
 
 
-def _evaluated(
-    log: Any, text: str, policy: Any, parameters: dict[str, Any], options: dict[str, Any], advance: Any
-) -> Evaluation:
+def _evaluated(log: Any, text: str, policy: Any, options: dict[str, Any], advance: Any) -> Evaluation:
     """Evaluate one policy under the name that the user gave it; its warnings are in it."""
     from dataclasses import replace  # noqa: PLC0415 - only here
 
@@ -93,7 +91,7 @@ def _evaluated(
 
     with catch_warnings():
         simplefilter("ignore", EvaluationWarning)
-        found = evaluate(log, policy, **options, **parameters, advance=advance or (lambda _: None))
+        found = evaluate(log, policy, **options, advance=advance or (lambda _: None))
     return replace(found, policy=text)
 
 

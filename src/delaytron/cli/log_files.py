@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from delaytron.checks import check_number
-from delaytron.cli.options import read_assignments
 from delaytron.errors import InvalidInput
+from delaytron.evaluation.policy_names import read_name
 from delaytron.learners import LEARNERS
 
 COMPRESSED = (".gz", ".bz2", ".xz")
@@ -39,30 +39,24 @@ def _scale(text: str) -> tuple[float, float]:
     return low, high
 
 
-def read_policy_text(text: str) -> tuple[Any, dict[str, Any]]:
-    """Return a policy as `dt.evaluate` takes it, and its parameters.
+def read_policy_text(text: str) -> Any:
+    """Return a policy as `dt.evaluate` takes it.
 
     Examples
     --------
     >>> read_policy_text("gap:gamma=0.1,eta=2"), read_policy_text("uniform")
-    (('gap', {'gamma': 0.1, 'eta': 2}), ('uniform', {}))
+    ('gap:gamma=0.1,eta=2', 'uniform')
     """
     if text.endswith(".npy"):
-        return _array(Path(text)), {}
-    name, colon, rest = text.partition(":")
-    if name in LEARNERS:
-        return name, _parameters(text, rest.split(",")) if colon else {}
+        return _array(Path(text))
+    if text.partition(":")[0] in LEARNERS:
+        read_name(text, {})  # says at once what is wrong with it
+        return text
     if Path(text).is_file():
         from delaytron.model.files import load  # noqa: PLC0415 - only where needed
 
-        return load(text), {}
-    return text, {}
-
-
-def _parameters(text: str, parts: list[str]) -> dict[str, Any]:
-    if not all("=" in part for part in parts):
-        raise InvalidInput(f"a policy with parameters must be NAME:PARAMETER=VALUE,...; got {text!r}")
-    return {name: values[0] for name, values in read_assignments(parts).items()}
+        return load(text)
+    return text
 
 
 def _array(path: Path) -> Any:

@@ -1,7 +1,6 @@
 """The options that commands share, and how their texts are read."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +8,7 @@ import typer
 from delaytron import datasets, delays
 from delaytron.datasets.files import FORMATS
 from delaytron.errors import InvalidInput
+from delaytron.formats import plain_value
 from delaytron.simulation.batches import check_threads
 
 DATA_HELP = f"A name from `delaytron datasets`, or a file: {', '.join(FORMATS)}."
@@ -76,19 +76,10 @@ def read_assignments(texts: Iterable[str]) -> dict[str, list[Any]]:
         if not equals:
             raise InvalidInput(f"--set wants NAME=VALUE, as in --set eta=0.5; got {text!r}")
         known = found.setdefault(name.strip(), [])
-        known.extend(v for v in map(_value, values.split(",")) if v not in known)
+        known.extend(v for v in map(plain_value, values.split(",")) if v not in known)
     return found
 
 
 def read_noise(text: str | None) -> tuple[Any, ...] | None:
     """Read RHO0,RHO1; whether these are rates is checked where they are used."""
-    return None if text is None else tuple(map(_value, text.split(",")))
-
-
-def _value(text: str) -> Any:
-    if text.strip().lower() in ("true", "false"):
-        return text.strip().lower() == "true"
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(text)
-    return text.strip()
+    return None if text is None else tuple(map(plain_value, text.split(",")))

@@ -17,7 +17,7 @@ from delaytron.datasets.encodings import Encoding
 from delaytron.datasets.form import encodes_sparse
 from delaytron.datasets.headers import Column, Columns, check_header, find_columns
 from delaytron.datasets.kinds import choose_encoding, label_encoding, refuse_cell, wish_for
-from delaytron.datasets.notes import column_notes
+from delaytron.datasets.notes import column_notes, label_notes
 from delaytron.datasets.survey import survey_columns
 from delaytron.datasets.tables import Source
 from delaytron.errors import InvalidInput
@@ -189,6 +189,7 @@ def plan_columns(
     )
     labels = None if label is None else label_encoding(label, list(found[label].texts))
     notes = column_notes([name for name in names if name not in left], features, found, set(kept), source)
+    notes += () if label is None else label_notes(found[label])
     plan = Encoder(source, features, labels, missing, notes)
     check_header(source.name, plan.feature_names)
     return plan

@@ -1,5 +1,6 @@
 """Dates and times as numbers: seconds since 1970, and the parts of them that repeat."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,12 @@ from numpy.typing import NDArray
 
 from delaytron.records import Array, Bools, Ints
 
+OTHER_FORMS = (  # 2024/05/31 and 31.05.2024 as ISO dates
+    (r"^(\d{4})/(\d\d)/(\d\d)", r"\1-\2-\3"),
+    (r"^(\d)\.", r"0\1."),
+    (r"^(\d\d)\.(\d)\.", r"\1.0\2."),
+    (r"^(\d\d)\.(\d\d)\.(\d{4})", r"\3-\2-\1"),
+)
 WITH_ZONE = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"  # a date alone has no zone
 DAY = 86_400_000_000  # microseconds
 PARTS = ("", ".hour", ".weekday", ".month")
@@ -15,14 +22,16 @@ MOST_TRIED = 20  # texts that are looked at before all are
 
 
 def parse_dates(texts: Any) -> tuple[Ints, Bools] | None:
-    """Return ISO dates and times as microseconds since 1970, and which are missing; None if a text is no date.
+    """Return dates and times as microseconds since 1970, and which are missing; None if a text is no date.
 
-    What has no zone is taken as UTC.
+    Dates are ISO's, or 2024/05/31 or 31.05.2024. What has no zone is taken as UTC.
 
     Examples
     --------
     >>> import pyarrow as pa
     >>> parse_dates(pa.array(["1970-01-02", "1970-01-01T02:00+01:00", None]))[0][:2].tolist()
+    [86400000000, 3600000000]
+    >>> parse_dates(pa.array(["2.1.1970", "1970/01/01 01:00"]))[0].tolist()
     [86400000000, 3600000000]
     >>> parse_dates(pa.array(["soon"])) is None
     True
@@ -31,10 +40,22 @@ def parse_dates(texts: Any) -> tuple[Ints, Bools] | None:
 
     if len(texts) > MOST_TRIED and parse_dates(texts.slice(0, MOST_TRIED)) is None:
         return None
-    try:
-        return _microseconds(texts)
-    except pa.ArrowInvalid:
-        return None
+    for as_iso in (_as_it_is, _as_iso):
+        with suppress(pa.ArrowInvalid):
+            return _microseconds(as_iso(texts))
+    return None
+
+
+def _as_it_is(texts: Any) -> Any:
+    return texts
+
+
+def _as_iso(texts: Any) -> Any:
+    from pyarrow import compute  # noqa: PLC0415 - slow to import
+
+    for pattern, form in OTHER_FORMS:
+        texts = compute.replace_substring_regex(texts, pattern=pattern, replacement=form)
+    return texts
 
 
 def _microseconds(texts: Any) -> tuple[Ints, Bools]:

@@ -3,6 +3,7 @@
 import re
 
 NAMED = re.compile(r"(^|.*[^a-z])(id|uid|uuid|guid|rowid|index)$|id[^a-z].*", re.IGNORECASE)
+ROWS = re.compile(r"(unnamed: *\d+|row|rows?[_ ]?(names?|num|number|nr|no))", re.IGNORECASE)
 CAMEL = re.compile(r".*[a-z]I[dD]$")
 ENOUGH = 100_000  # cells after which a column is judged
 FEWEST = 50  # cells below which it is not
@@ -18,8 +19,10 @@ def is_called_id(name: str) -> bool:
     --------
     >>> [is_called_id(name) for name in ("id", "request_id", "userId", "UUID", "paid", "valid", "width")]
     [True, True, True, True, False, False, False]
+    >>> [is_called_id(name) for name in ("Unnamed: 0", "row", "rownames", "rowing")]
+    [True, True, True, False]
     """
-    return bool(NAMED.fullmatch(name.strip()) or CAMEL.fullmatch(name.strip()))
+    return any(pattern.fullmatch(name.strip()) for pattern in (NAMED, CAMEL, ROWS))
 
 
 def looks_like_id(name: str, n_cells: int, n_distinct: int, text: bool) -> bool:

@@ -1,10 +1,12 @@
 """What was done with a table, a line each: nothing that a user did not ask for happens in silence."""
 
 from collections.abc import Collection, Mapping, Sequence
+from shlex import quote
 
 from delaytron.datasets.base import Block
 from delaytron.datasets.encodings import Categories, Dates, Encoding
 from delaytron.datasets.headers import listed
+from delaytron.datasets.ids import FEWEST
 from delaytron.datasets.survey import ColumnSurvey
 from delaytron.datasets.tables import Source
 
@@ -27,7 +29,19 @@ def column_notes(
     for name, column in found.items():
         if name in kept and column.wish.kind != "categories" and column.check_id(source):
             notes.append(f"column {name!r} looks like an id and is kept")
+        elif name not in kept and column.counts_rows:
+            without = f"drop=[{name!r}] (--drop {quote(name)})"
+            notes.append(f"column {name!r} counts the rows; leave it out by {without} if that is all")
     return tuple(notes)
+
+
+def label_notes(column: ColumnSurvey) -> tuple[str, ...]:
+    """Return what is to be said of a column of labels: that it is hardly one, if most of its cells differ."""
+    n_classes, n_cells = len(column.texts), column.n_cells
+    if n_cells < FEWEST or n_classes <= n_cells / 2:
+        return ()
+    name = column.wish.name
+    return (f"labels: {n_classes:,} classes in {n_cells:,} rows; if {name!r} is not the label, pass label (--label)",)
 
 
 def _category_note(encoding: Categories) -> str:
@@ -55,7 +69,9 @@ def row_notes(block: Block, n_rows: int) -> tuple[str, ...]:
     """
     notes = list(block.notes)
     if block.filled:
-        notes.append(f"filled {block.filled:,} missing cells with means, and told which in columns of their own")
+        cells = "cell" if block.filled == 1 else "cells"
+        how = "numbers by means, categories by one of their own; columns tell which"
+        notes.append(f"filled {block.filled:,} missing {cells}: {how}")
     if block.dropped:
         notes.append(f"dropped {block.dropped:,} of {n_rows:,} rows with a missing value")
     return tuple(notes)

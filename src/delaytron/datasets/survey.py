@@ -1,6 +1,8 @@
 """What the columns of a table hold, found in one reading that keeps no more of it than its categories."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -9,11 +11,12 @@ from numpy.typing import NDArray
 from delaytron.datasets.cells import as_text, cell_number, is_missing
 from delaytron.datasets.dates import date_parts, has_hours
 from delaytron.datasets.encodings import column_dates, column_numbers, plain_numbers
-from delaytron.datasets.ids import ENOUGH, MOST_CATEGORIES, is_called_id, looks_like_id
+from delaytron.datasets.ids import ENOUGH, FEWEST, MOST_CATEGORIES, is_called_id, looks_like_id
 from delaytron.datasets.tables import Source
 from delaytron.errors import InvalidInput
 
 SURVEY_ROWS = 2**16  # read at a time
+SLASHED = re.compile(r"\d{1,2}/\d{1,2}/\d{4}(\D|$)")  # a date, of which nobody knows whether the month comes first
 MOST_ODD = 1000  # texts among numbers that are kept: a few tell all
 
 
@@ -54,6 +57,8 @@ class ColumnSurvey:
         self.totals: list[float] = []
         self.whole: list[NDArray[Any]] = []  # numbers of a column that is called an id
         self.n_kept = 0
+        self.first: float | None = None  # number
+        self.counts = True  # whether each number so far is the one before it and 1
 
     def see(self, column: Any) -> None:
         """Take in some rows."""
@@ -91,10 +96,23 @@ class ColumnSurvey:
         there = values[~missing]
         self.n_numbers += there.size
         self._add([there])
+        self._count(there)
         if is_called_id(self.wish.name) and self.n_kept < ENOUGH:
             self.whole.append(there)
             self.n_kept += there.size
         return int(missing.sum())
+
+    def _count(self, there: NDArray[Any]) -> None:
+        """Note whether the numbers go on counting."""
+        if self.counts and there.size:
+            self.first = float(there[0]) if self.first is None else self.first
+            start = self.first + self.n_numbers - there.size
+            self.counts = bool((there == np.arange(start, start + there.size)).all())
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the column is 0, 1, 2, ..., from whatever number, in enough rows to tell."""
+        return self.counts and not self.texts and self.n_numbers >= FEWEST
 
     def _dates(self, column: Any) -> int:
         found = column_dates(column)
@@ -128,7 +146,8 @@ class ColumnSurvey:
         if not looks_like_id(self.wish.name, n_cells, n_distinct, text):
             return False
         if not self.wish.keep:
-            refuse_id(source.name, self.wish.name, n_distinct, n_cells)
+            what = "may be of dates" if SLASHED.match(next(iter(self.texts), "")) else "looks like an id"
+            refuse_id(source.name, self.wish.name, n_distinct, n_cells, what)
         return True
 
 
@@ -142,11 +161,12 @@ def _n_missing(column: Any, counts: Mapping[str, int]) -> int:
     return len(column) - sum(count for text, count in counts.items() if not is_missing(text))
 
 
-def refuse_id(place: str, name: str, n_distinct: int, n_cells: int) -> NoReturn:
+def refuse_id(place: str, name: str, n_distinct: int, n_cells: int, what: str = "looks like an id") -> NoReturn:
     """Say of a column that it looks like an id, and what can be done."""
+    advice = "write dates as 2024-05-31, " if what == "may be of dates" else ""
     raise InvalidInput(
-        f"{place}: column {name!r} looks like an id: {n_distinct:,} of {n_cells:,} values differ; leave it out by "
-        f"drop=[{name!r}] (--drop {name}) or keep it by keep=[{name!r}] (--keep {name})"
+        f"{place}: column {name!r} {what}: {n_distinct:,} of {n_cells:,} values differ; {advice}leave it out by "
+        f"drop=[{name!r}] (--drop {quote(name)}) or keep it by keep=[{name!r}] (--keep {quote(name)})"
     )
 
 

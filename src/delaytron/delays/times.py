@@ -26,12 +26,14 @@ Place = Callable[[int], str]  # where a row stands, as an error begins
 class Recorded(NamedTuple):
     """A delay per round and, where there were times, the seconds from event to outcome (NaN: no outcome).
 
-    `text` is what `delaytron.delays.parse` reads as the same, where there is such a text.
+    `text` is what `delaytron.delays.parse` reads as the same, where there is such a text; `in_seconds` is whether
+    numbers were taken as seconds because nobody told their unit.
     """
 
     delays: Ints
     waits: Array | None = None
     text: str = ""
+    in_seconds: bool = False
 
 
 class Times(NamedTuple):
@@ -75,7 +77,8 @@ def delays_between(
     start, end, missing = events.values[order], outcomes.values[order], outcomes.missing[order]
     delays = np.maximum(1, np.searchsorted(start, end, side="left") - np.arange(len(start)))
     waits = (end - start) * seconds if events.kind == "numbers" else (end - start) / 1e6
-    return Recorded(np.where(missing, NEVER, delays), np.where(missing, np.nan, waits))
+    in_seconds = unit is None and events.kind == "numbers"
+    return Recorded(np.where(missing, NEVER, delays), np.where(missing, np.nan, waits), in_seconds=in_seconds)
 
 
 def _check_pair(events: Times, outcomes: Times, place: Place) -> None:

@@ -34,6 +34,8 @@ class Trace:
         Seconds from event to outcome, NaN for lost feedback, where the trace comes from times.
     text : str
         "trace:FILE" if that means this trace, as it does for a file that needs no names of columns; else its size.
+    in_seconds : bool
+        Whether times that are numbers were taken as seconds because nobody told their unit.
 
     Examples
     --------
@@ -50,11 +52,13 @@ class Trace:
     delays: Ints = field(init=False)
     waits: Array | None = field(init=False)
     text: str = field(init=False)
+    in_seconds: bool = field(init=False)
 
     def __post_init__(self, source: Any, never: int) -> None:
         recorded = _record(source, check_integer("never", never, at_least=-NEVER))
         object.__setattr__(self, "delays", recorded.delays)
         object.__setattr__(self, "waits", recorded.waits)
+        object.__setattr__(self, "in_seconds", recorded.in_seconds)
         object.__setattr__(self, "text", recorded.text or f"trace of {self._size}")
 
     @classmethod

@@ -45,9 +45,9 @@ def evaluate(
     ----------
     log : dt.logs.Log
         Decisions, with the probabilities with which they were made, and their outcomes so far.
-    policy : array, Learner, Model or str
+    policy : array, Learner, Model, str or (str, dict)
         (n, K) probabilities; a learner or a model as it is now; or a name: "logged", "uniform", "always:CLASS", or that
-        of a learner, which then learns from the log as it goes along.
+        of a learner, which then learns from the log as it goes along: "gap", "gap:gamma=0.1", ("gap", {"gamma": 0.1}).
     method : {"ips", "snips", "dm", "dr", "replay"}
         Inverse propensity scores, self-normalised ones, the direct method, doubly robust, or replay by rejection.
     quantity : {"reward", "error"}
@@ -83,6 +83,7 @@ def evaluate(
     >>> dt.evaluate(log, "uniform", method="dr", quantity="error").value.__round__(2)
     0.5
     """
+    _check_log(log)
     check_choice("method", method, ESTIMATORS)
     check_choice("quantity", quantity, QUANTITIES)
     known, arrival, young = _known(log, quantity, missing, wait)
@@ -112,6 +113,14 @@ def evaluate(
     )
 
 
+def _check_log(log: Any) -> None:
+    from delaytron.logs.log import Log  # noqa: PLC0415 - slow to import
+
+    if not isinstance(log, Log):
+        how = "read one by dt.logs.read_parquet, or make one by dt.logs.from_arrays"
+        raise InvalidInput(f"log must be a dt.logs.Log, got {type(log).__name__}; {how}")
+
+
 def _known(log: "Log", quantity: str, missing: Any, wait: Any) -> tuple[KnownOutcomes, ArrivalChance, int]:
     """Return the outcomes that are known, how likely each was to be, and how many decisions are too young to count."""
     if not len(log):
@@ -132,9 +141,14 @@ def _seconds(wait: Any, missing: Any) -> float | None:
         return None
     if missing is None:
         raise InvalidInput(f"wait=... is for missing=..., what no outcome in time means; got wait={wait!r} alone")
-    read = read_wait(wait)
+    try:
+        read = read_wait(wait)
+    except InvalidInput:
+        read = None
     if read is None or read.clock is None:
-        raise InvalidInput(f"wait must be a time, such as '6h' or '7d'; got {wait!r}")
+        raise InvalidInput(
+            f"wait must be a timedelta, or a text such as '30s', '15m', '6h', '7d' or '2w'; got {wait!r}"
+        )
     return read.clock / NS
 
 
@@ -162,7 +176,10 @@ def _predictions(log: "Log", given: Any, method: str) -> Array | None:
     if method not in ("dm", "dr"):
         raise InvalidInput(f"predictions are for the methods dm and dr, got method={method!r}")
     shape = (len(log), log.n_classes)
-    found = np.asarray(given, np.float64)
+    try:
+        found = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"predictions must be numbers of shape {shape}, got {type(given).__name__}") from None
     if found.shape != shape or not np.isfinite(found).all():
         raise InvalidInput(f"predictions must be finite and of shape {shape}, got shape {found.shape}")
     return found

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from delaytron.matrices import Matrix
 
 BITS = 18  # of hashed features, as a model has them by default
+FEWEST_BITS = 10  # a learner of fewer features has learned from vectors, not from hashed names
 
 
 def rows_of(log: "Log", bits: int = BITS) -> "Matrix":
@@ -33,8 +34,11 @@ def bits_for(n_features: int) -> int:
     18
     """
     bits = n_features.bit_length() - 1
-    if n_features != 2**bits:
-        raise InvalidInput(f"the log's features have names, and this learner takes {n_features} numbers; hash them")
+    if n_features != 2**bits or bits < FEWEST_BITS:
+        raise InvalidInput(
+            f"the log's features have names, and this learner takes rows of {n_features} numbers; "
+            "make a log of such rows, or give a learner by its name"
+        )
     return bits
 
 

@@ -55,6 +55,8 @@ def _settled(
     rewards: Array, missing: float, wait: float | None, counts: Array, ages: Any, waits: Any
 ) -> tuple[Array, Array]:
     """Leave out the decisions that are younger than the wait; of the others, no outcome in time is `missing`."""
+    if ages is None and wait is not None:
+        raise InvalidInput("wait=... needs a log with times, decided_at; leave it out, or give times to the log")
     if ages is None:
         return np.where(np.isnan(rewards), missing, rewards), counts
     if wait is None:

@@ -1,15 +1,17 @@
 """Policies as probabilities: for every decision of a log, how likely each label would have been."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from delaytron.checks import check_choice
 from delaytron.errors import InvalidInput
 from delaytron.evaluation.features import BITS, bits_for, rows_of
+from delaytron.evaluation.policy_names import read_name
 from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.looking import look, room_to_look
+from delaytron.learners.named import make_named
 from delaytron.learners.rows import as_row
 from delaytron.matrices import check_matrix
 from delaytron.records import Array, Ints
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from delaytron.model.model import Model
 
 CLOSE = 1e-6  # what the sum of probabilities may be off
+MOST_LISTED = 8  # classes in a message
 LOGGED, UNIFORM, ALWAYS = "logged", "uniform", "always:"
 
 Advance = Callable[[int], object]
@@ -35,10 +38,10 @@ class Policy(NamedTuple):
 
 def read_policy(log: "Log", policy: Any, seed: int, parameters: dict[str, Any], advance: Advance) -> Policy:
     """Return what was asked for as a policy on this log, or raise."""
-    if isinstance(policy, str):
-        return _named(log, policy, seed, parameters)
-    if parameters:
-        raise InvalidInput(f"parameters are for a learner that is given by its name, got {', '.join(parameters)}")
+    named = read_name(policy, parameters)
+    if named is not None:
+        return _named(log, *named, seed)
+    _refuse_parameters(parameters)
     if isinstance(policy, Learner):
         return Policy(policy.name, learner_probabilities(log, policy, advance))
     if type(policy).__name__ == "Model" and hasattr(policy, "open_decisions"):
@@ -46,20 +49,29 @@ def read_policy(log: "Log", policy: Any, seed: int, parameters: dict[str, Any], 
     return Policy("array", check_probabilities(log, policy))
 
 
-def _named(log: "Log", name: str, seed: int, parameters: dict[str, Any]) -> Policy:
-    if name.startswith(ALWAYS):
-        return Policy(name, _always(log, name.removeprefix(ALWAYS)))
-    if name == UNIFORM:
-        return Policy(name, _uniform(log))
-    if name == LOGGED:
-        return Policy(name, _logged(log))
-    kind = LEARNERS[check_choice("policy", name, (*LEARNERS, UNIFORM, LOGGED, f"{ALWAYS}CLASS"))]
+def _named(log: "Log", name: str, parameters: dict[str, Any], seed: int) -> Policy:
+    fixed = _fixed(log, name)
+    if fixed is not None:
+        _refuse_parameters(parameters)
+        return Policy(name, fixed)
+    check_choice("policy", name, (*LEARNERS, UNIFORM, LOGGED, f"{ALWAYS}CLASS"))
     n_features = 2**BITS if log.n_features is None else log.n_features
-    try:
-        learner = kind(log.n_classes, n_features, **{"seed": seed, **parameters})
-    except TypeError as problem:
-        raise InvalidInput(f"{name}: {problem}") from None
+    learner = make_named(name, parameters, log.n_classes, n_features, seed)
     return Policy(_title(name, parameters), learner=check_learner(log, learner))
+
+
+def _fixed(log: "Log", name: str) -> Array | None:
+    """Return the probabilities of a policy that is no learner."""
+    if name.startswith(ALWAYS):
+        return _always(log, name.removeprefix(ALWAYS))
+    if name == UNIFORM:
+        return _uniform(log)
+    return _logged(log) if name == LOGGED else None
+
+
+def _refuse_parameters(parameters: dict[str, Any]) -> None:
+    if parameters:
+        raise InvalidInput(f"parameters are for a learner that is given by its name, got {', '.join(parameters)}")
 
 
 def _title(name: str, parameters: dict[str, Any]) -> str:
@@ -152,10 +164,25 @@ def _model_probabilities(log: "Log", model: "Model", advance: Advance) -> Array:
     found = np.zeros((len(log), log.n_classes))
     for t, labels in enumerate(allowed_labels(log)):
         names = [log.classes[label] for label in labels.tolist() if log.classes[label] in model.classes]
+        if not names:
+            _refuse_classes(log, labels, model.classes, t)
         for name, prob in model.probabilities(log.features[t], allowed=names).items():
             found[t, places[name]] = prob
         advance(1)
     return found
+
+
+def _refuse_classes(log: "Log", labels: Ints, classes: Iterable[Any], row: int) -> NoReturn:
+    has, allows = _first(classes), _first(log.classes[label] for label in labels.tolist())
+    raise InvalidInput(
+        f"the model has the classes {has}, and row {row} of the log allows {allows}: none of them; "
+        "give the classes of the log their names, as in dt.logs.from_arrays(classes=[...])"
+    )
+
+
+def _first(names: Iterable[Any]) -> str:
+    several = [repr(name) for name in names]
+    return ", ".join(several[:MOST_LISTED]) + (", ..." if len(several) > MOST_LISTED else "")
 
 
 def allowed_labels(log: "Log") -> list[Ints]:

@@ -40,6 +40,26 @@ def open_binary(path: Path) -> BinaryIO:
     return io.BufferedReader(_Unpacked(path, opener), CHUNK)
 
 
+@contextmanager
+def packing(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
+    """Give a file to write into whose content is compressed as the ending of the path says, so that it is read again.
+
+    Examples
+    --------
+    >>> packed = io.BytesIO()
+    >>> with packing(packed, Path("log.dsjson.gz")) as file:
+    ...     count = file.write(b"some lines")
+    >>> gzip.decompress(packed.getvalue())
+    b'some lines'
+    """
+    opener = OPENERS.get(path.suffix.lower())
+    if opener is None:
+        yield file
+        return
+    with opener(file, "wb") as packed:
+        yield packed
+
+
 class _Unpacked(io.RawIOBase):
     """What is in a compressed file, as long as it is not much larger than what was read for it."""
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from delaytron.errors import InvalidInput
 from delaytron.files.atomic import replacing
+from delaytron.files.compressed import packing
 from delaytron.logs.columns import decode_features
 from delaytron.logs.features import ACTIONS, TEXT, context_features, merge
 from delaytron.logs.log import Log
@@ -26,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def write_dsjson(log: Log, path: str | Path) -> None:
-    """Write a log for Vowpal Wabbit; after an error the file is as it was.
+    """Write a log for Vowpal Wabbit, compressed if the path ends in .gz; after an error the file is as it was.
 
     A reward is written as its negative, a cost. Decisions without an outcome have no cost, and are not learned from.
     Features without names are in the namespace `x`, named by their places. A list of strings becomes a namespace with
@@ -41,7 +42,7 @@ def write_dsjson(log: Log, path: str | Path) -> None:
     ...     print(Path(folder, "log.dsjson").read_text()[:78])
     {"_label_cost":-1.0,"_label_probability":0.8,"_label_Action":2,"_labelIndex":1
     """
-    with replacing(Path(path)) as file:
+    with replacing(Path(path)) as whole, packing(whole, Path(path)) as file:
         for line in _lines(log):
             file.write(_encode(line) + b"\n")
 

@@ -56,6 +56,9 @@ def read_open_bandit(
     """
     if isinstance(source, Mapping):
         return _from_dict(source, n_actions)
+    if not isinstance(source, str | Path):
+        kind = type(source).__name__
+        raise InvalidInput(f"source must be the path of a CSV file, or a dict; got {kind}: write it to a file before")
     actions = None if item_context is None else _read_items(Path(item_context))
     return _from_file(Path(source), n_actions, actions)
 

@@ -12,6 +12,7 @@ import numpy as np
 from delaytron.checks import check_number
 from delaytron.errors import InvalidInput
 from delaytron.files.atomic import replacing
+from delaytron.files.compressed import packing
 from delaytron.logs.columns import decode_features
 from delaytron.logs.log import Log
 from delaytron.logs.open_bandit import ACTION_CONTEXT, TEXTS
@@ -135,7 +136,7 @@ def write_open_bandit(log: Log, path: str | Path) -> None:
     names = sorted({name for row in _feature_rows(log) for name in row}, key=_natural)
     absent = {"timestamp": log.decided_at is None, "position": log.positions is None}
     told = [name for name in HEADER if not absent.get(name)]
-    with replacing(Path(path)) as file:
+    with replacing(Path(path)) as whole, packing(whole, Path(path)) as file:
         text = TextIOWrapper(file, "utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([*told, *names])

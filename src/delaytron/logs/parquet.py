@@ -39,12 +39,14 @@ def read_parquet(path: str | Path) -> Log:
     --------
     >>> read_parquet("nowhere.parquet")
     Traceback (most recent call last):
-    delaytron.errors.InvalidInput: nowhere.parquet cannot be read as a log: ...
+    delaytron.errors.InvalidInput: there is no file 'nowhere.parquet'
     """
     needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
+    if not Path(path).is_file():
+        raise InvalidInput(f"there is no file {str(path)!r}")
     with _reading(Path(path)), ParquetFile(Path(path), pre_buffer=False) as file:
         table = pa.Table.from_batches(file.iter_batches(ROWS), file.schema_arrow)
         table.validate(full=True)  # a damaged file must not reach compiled code
