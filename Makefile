@@ -45,10 +45,6 @@ numbas: $(NUMBAS)
 	$(PIP) install --quiet --python .venv/numba-$*/bin/python --no-deps --editable .
 	touch $@
 
-.venv/bench: .venv/ready requirements/bench.txt
-	$(PIP) install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/bench.txt
-	touch $@
-
 # A small version of the paper's experiments, with its report: results/demo/report.html.
 demo: .venv/ready
 	$(DELAYTRON) reproduce --quick --output results/demo
@@ -76,14 +72,14 @@ torture: .venv/ready
 coverage: .venv/ready
 	$(BIN)/pytest --numprocesses 2 --dist loadgroup --cov --cov-report term
 
-bench: .venv/bench
+bench: .venv/ready
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/all_learners.py
 	$(BIN)/python benchmarks/footprint.py
 
 # Vowpal Wabbit tuned on the eight data sets, with scaling and on raw rows: about two hours on one core.
 # What is finished is kept in results/vowpal.jsonl.
-contest-vowpal: .venv/bench
+contest-vowpal: .venv/ready
 	$(BIN)/python benchmarks/contest_vowpal.py --csv results/vowpal.csv
 	$(BIN)/python benchmarks/contest_vowpal.py --raw --csv results/vowpal_raw.csv
 
@@ -112,7 +108,6 @@ pythons: .venv/release
 
 lock: .venv/ready
 	$(COMPILE) $(TESTED) pyproject.toml -o requirements/dev.txt
-	$(COMPILE) $(TESTED) --group bench pyproject.toml -o requirements/bench.txt
 	$(COMPILE) $(TESTED) --group extras pyproject.toml -o requirements/extras.txt
 	$(COMPILE) $(TESTED) --group release pyproject.toml -o requirements/release.txt
 	$(COMPILE) $(TESTED) --group docs pyproject.toml -o requirements/docs.txt

@@ -205,7 +205,7 @@ def parse_options():
 def main():
     options = parse_options()
     if find_spec("vowpalwabbit") is None:
-        raise SystemExit("vowpalwabbit is not installed: `make contest-vowpal` installs it from requirements/bench.txt")
+        raise SystemExit("vowpalwabbit is not installed: `make setup` installs it")
     plan = QUICK if options.quick else Plan()
     names = options.data or (["digits"] if options.quick else DATASETS)
     player = Player(Store(options.store))

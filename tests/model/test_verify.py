@@ -103,3 +103,23 @@ def test_whatever_is_done_the_journal_agrees(tmp_path_factory, on_expiry, done):
         check(story, folder / "o.parquet")
         story.model.close()
         assert verify_journal(folder / "a.db").mismatch is None
+
+
+def test_a_model_writes_its_own_log(tmp_path):
+    with dt.Model(["a", "b"], features=2, journal=tmp_path / "a.db", seed=1) as model:
+        model.feedback(model.decide([1.0, 0.5], id="first").id, reward=0.7)
+        model.decide([0.0, 1.0], id="second")
+        assert model.export_log(tmp_path / "own.parquet") == (2, 0)
+    export_journal(tmp_path / "a.db", tmp_path / "other.parquet")
+    log = dt.logs.read_parquet(tmp_path / "own.parquet")
+    assert log.table.equals(dt.logs.read_parquet(tmp_path / "other.parquet").table)
+    assert log.table["id"].to_pylist() == ["first", "second"]
+    assert log.table["outcome"].to_pylist() == [0.7, None]
+
+
+def test_a_model_without_a_journal_has_no_log(tmp_path):
+    with pytest.raises(
+        dt.InvalidInput, match="without a journal keeps no decisions to write; make it with journal=FILE"
+    ):
+        dt.Model(["a", "b"], features=2).export_log(tmp_path / "own.parquet")
+    assert not list(tmp_path.iterdir())

@@ -62,11 +62,11 @@ class FactStore:
     def __init__(self, path: str | Path, *, config: bytes | None = None, durability: str = "full") -> None:
         lazy = check_choice("durability", durability, DURABILITIES) == "batched"
         given = None if config is None else check_config(config)
-        self._path = find_file(path)
+        self.path = find_file(path)
         self._process = os.getpid()
-        self._lock = OwnerLock(self._path)
+        self._lock = OwnerLock(self.path)
         try:
-            opened = open_file(self._path, given)
+            opened = open_file(self.path, given)
         except BaseException:
             self._lock.release()
             raise
@@ -74,9 +74,9 @@ class FactStore:
         self.config = opened.config
         self._clock = opened.clock
         self.now = opened.clock.now  # by a clock that goes on where the last fact was
-        self._database = Database(self._path, opened.connection, gathers=not lazy)
-        self._reader = Reader(self._path)
-        name = self._path.name
+        self._database = Database(self.path, opened.connection, gathers=not lazy)
+        self._reader = Reader(self.path)
+        name = self.path.name
         self._group = BackgroundCommit(self._database, name) if lazy else GroupCommit(self._database, name)
         self.requests = Requests(self._rows, self._change)
         self._last = -1, 0  # the generation in which the number of the last fact was known, and this number
@@ -156,7 +156,7 @@ class FactStore:
         """Iterate over the facts after a number, in order."""
         for fact in queries.facts_after(self._rows, after):
             if fact.seq <= after:
-                raise JournalError(f"{self._path} is damaged: its facts are not in order; restore it from a backup")
+                raise JournalError(f"{self.path} is damaged: its facts are not in order; restore it from a backup")
             yield fact
             after = fact.seq
 
@@ -194,7 +194,7 @@ class FactStore:
         if self._group.closed is not None or self._process != os.getpid():
             return
         try:
-            self._group.close(f"{self._path.name} is closed; open it again")
+            self._group.close(f"{self.path.name} is closed; open it again")
         finally:
             if self._group.closed is not None:
                 self._database.close()
@@ -209,7 +209,7 @@ class FactStore:
 
     def _raise_if_forked(self) -> None:
         if self._process != os.getpid():
-            name = self._path.name
+            name = self.path.name
             raise JournalError(f"{name} was opened before this process was forked; open it again, or use dt.Journal")
 
     def _insert(self, sql: str, values: Sequence[Any]) -> None:

@@ -50,8 +50,8 @@ class LinearForm(NamedTuple):
         return self._replace(weights=self.weights[labels], constant=self.constant[labels])
 
 
-def linear_form(learner: Learner, averaged: bool = True) -> LinearForm:
-    """Return the formula of `predict` and `scores`; of `decide` if the weights are not to be averaged.
+def linear_form(learner: Learner) -> LinearForm:
+    """Return the formula of `predict` and `scores`.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def linear_form(learner: Learner, averaged: bool = True) -> LinearForm:
             f"{cls.__name__} computes its scores in its own way, so that no linear formula is known of it"
         )
     with learner._lock:
-        found = form(learner, averaged)
+        found = form(learner)
     if not all(np.isfinite(part).all() for part in (found.weights, found.constant, found.scale)):
         raise InvalidInput(
             f"the weights of this {cls.__name__} are not finite: they are of no use; begin with a new one"
@@ -79,9 +79,8 @@ def linear_form(learner: Learner, averaged: bool = True) -> LinearForm:
     return found._replace(lanes=lanes_of(learner.n_classes, sparse), sparse=sparse)
 
 
-def _of_weights(learner: Any, averaged: bool) -> LinearForm:
-    held = learner._scoring_weights() if averaged else learner._held_weights(learner.state)
-    form = _split(learner, learner._matrix(held))
+def _of_weights(learner: Any) -> LinearForm:
+    form = _split(learner, learner.weights)
     return form._replace(sharpness=learner.alpha) if isinstance(learner, Newtron) else form
 
 
@@ -93,27 +92,27 @@ def _split(learner: Any, W: Array) -> LinearForm:
     return LinearForm(W[:, :-1], W[:, -1], Standard(table[CENTRE].copy(), table[INVERSE].copy()))
 
 
-def _of_theta(learner: Any, averaged: bool) -> LinearForm:  # noqa: ARG001 - it has no average
+def _of_theta(learner: Any) -> LinearForm:
     form = _split(learner, learner._matrix(learner.state.W))
     return form._replace(scale=float(rate(learner.state.clock, learner.params)))
 
 
-def _of_logit(learner: Any, averaged: bool) -> LinearForm:  # noqa: ARG001
+def _of_logit(learner: Any) -> LinearForm:
     W = learner.weights_of(learner.state)
     table = learner.state.features.T if learner.sparse else learner.state.features
     return LinearForm(W[:, :-1], W[:, -1], Standard(table[CENTRE].copy(), table[INVERSE].copy()), sharpness=1.0)
 
 
-def _of_losses(learner: Any, averaged: bool) -> LinearForm:  # noqa: ARG001
+def _of_losses(learner: Any) -> LinearForm:
     losses = learner.weights[:, 0]
     return LinearForm(np.zeros((losses.size, learner.n_features)), losses, sharpness=float(learner.state.eta[0]))
 
 
-def _of_instance(learner: Any, averaged: bool) -> LinearForm:
-    return linear_form(learner._speaker(learner.state), averaged)
+def _of_instance(learner: Any) -> LinearForm:
+    return linear_form(learner._speaker(learner.state))
 
 
-FORMS: dict[tuple[Any, Any], Callable[[Any, bool], LinearForm]] = {  # by the methods whose results it must equal
+FORMS: dict[tuple[Any, Any], Callable[[Any], LinearForm]] = {  # by the methods whose results it must equal
     (Learner.scores, Learner.predict): _of_weights,
     (Learner.scores, HingeDelaytron.predict): _of_theta,
     (BanditLogit.scores, Learner.predict): _of_logit,

@@ -9,12 +9,14 @@ import numpy as np
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
 from delaytron.files.atomic import replacing
+from delaytron.journal import FactStore
 from delaytron.journal.records import ANSWERED, OPEN
 from delaytron.journal.view import JournalView
 from delaytron.logs.schema import DENSE, SPARSE, About, log_schema
 from delaytron.model import facts
 from delaytron.model.classes import Classes, Name
 from delaytron.model.fact_checks import WORDS, begin
+from delaytron.model.memory import MemoryStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +66,13 @@ class _Shared(NamedTuple):
     sparse: bool
     first_classes: list[Name]
     changes: list[tuple[int, int, Name]]
+
+
+def export_own(store: FactStore | MemoryStore, target: str | Path) -> Exported:
+    """Write the decisions of a model that is open; one without a journal has none."""
+    if not isinstance(store, FactStore):
+        raise InvalidInput("a model without a journal keeps no decisions to write; make it with journal=FILE")
+    return export_journal(store.path, Path(target))
 
 
 def export_journal(path: str | Path, target: Path, started: Started | None = None) -> Exported:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from delaytron.files.atomic import replace_file
 from delaytron.journal.ids import check_id
@@ -19,6 +19,9 @@ from delaytron.model.snapshots import digest
 from delaytron.model.stats import OpenDecision, Stats, open_decisions, stats_of
 from delaytron.model.values import shown
 from delaytron.records import Decision
+
+if TYPE_CHECKING:
+    from delaytron.model.export import Exported
 
 
 class Model:
@@ -186,6 +189,12 @@ class Model:
         from delaytron.model.onnx_file import export  # noqa: PLC0415 - seldom needed
 
         export(self._keeper, path, exact)
+
+    def export_log(self, path: str | Path) -> "Exported":
+        """Write the decisions of the journal, with what came of them, as a Parquet file for `dt.logs.read_parquet`."""
+        from delaytron.model.export import export_own  # noqa: PLC0415 - seldom needed
+
+        return export_own(self._keeper.store, path)
 
     def close(self) -> None:
         """Close the journal; it can be opened again."""

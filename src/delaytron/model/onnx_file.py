@@ -28,7 +28,7 @@ def export(keeper: Keeper, path: str | Path, exact: bool) -> None:
 
 def _known(core: Core) -> tuple[Any, list[Any], str]:
     """Return what a model predicts by now."""
-    form = linear_form(core.learner, averaged=False).only(core.classes.allowed(None))
+    form = linear_form(core.learner).only(core.classes.allowed(None))
     return form, core.classes.active, core.learner.name
 
 
