@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from functools import partial
 from threading import current_thread, main_thread
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
 
@@ -14,7 +14,7 @@ from delaytron.model.deciding import check
 from delaytron.model.making import read_recipe
 from delaytron.model.opening import open_keeper
 from delaytron.service.problems import Unavailable
-from delaytron.service.worker import MOST_HERE, SLOW, SLOW_FOR, ModelWorker
+from delaytron.service.worker import LEAST_AWAY, MOST_HERE, SLOW, ModelWorker
 
 SHAPE = {"features": 2, "bits": 18, "ngrams": 1}
 WAITING = {"expire_after": None, "on_expiry": "drop"}
@@ -89,14 +89,26 @@ def test_they_run_in_the_order_in_which_they_came(path):
     assert order == list(range(40))
 
 
-def test_after_a_slow_one_the_thread_takes_all_for_a_second(path):
+def test_after_a_slow_one_the_thread_takes_all_for_a_while(path):
     async def use(worker):
         await worker.run(lambda now: sleep(2 * SLOW), short=True)
         soon = await worker.run(here, short=True)
-        await asyncio.sleep(SLOW_FOR)
+        await asyncio.sleep(1.1 * LEAST_AWAY)
         return soon, await worker.run(here, short=True)
 
     assert with_worker(path, use) == (False, True)
+
+
+def test_what_is_slow_again_and_again_stays_away_longer_and_longer(path):
+    async def use(worker):
+        away = []
+        for seconds in (2 * SLOW, 2 * SLOW, 2 * SLOW, 0.0, 2 * SLOW):
+            worker._away_until = 0.0
+            await worker.run(lambda now, seconds=seconds: sleep(seconds), short=True)
+            away.append(round((worker._away_until - monotonic()) / LEAST_AWAY) if seconds else 0)
+        return away
+
+    assert with_worker(path, use) == [1, 2, 4, 0, 1]
 
 
 def test_the_event_loop_does_not_wait_for_another_process_that_writes(path):

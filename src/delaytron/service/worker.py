@@ -17,7 +17,8 @@ from delaytron.service.problems import TooMany, Unavailable
 MOST_AT_ONCE = 256  # operations in a batch
 MOST_WAITING = 10_000  # operations that wait for the disk
 MOST_HERE = 32  # operations of a batch in the event loop
-SLOW, SLOW_FOR = 0.01, 1.0  # seconds: after a batch that took so long in the event loop, none is run there for so long
+SLOW = 0.01  # seconds: a batch in the event loop that took longer was slow
+LEAST_AWAY, MOST_AWAY = 0.05, 3.2  # seconds in the thread after a slow batch; twice as many after another one
 
 log = getLogger("delaytron.service")
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class ModelWorker:
     """Runs operations on a model for an event loop, in the order in which they came.
 
     Short ones that find nothing before them run in the event loop itself, as handing them to a thread and back takes
-    longer than they do. All others run in a thread of the model; after a slow one, for a second, short ones as well.
+    longer than they do. All others run in a thread of the model; after a slow one, for a while, short ones as well.
     """
 
     def __init__(self, keeper: Keeper, name: str) -> None:
@@ -43,7 +44,7 @@ class ModelWorker:
         self._arrived: list[_Waiting] = []  # in this turn of the event loop
         self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._queued = 0  # what the thread has not finished
-        self._slow_until = 0.0
+        self._away_until, self._away = 0.0, LEAST_AWAY
         self._closed = False
         self._thread = Thread(target=self._work, name=f"model {name}", daemon=True)
         self._thread.start()
@@ -76,7 +77,7 @@ class ModelWorker:
             self._hand_over(batch)
 
     def _can_run_here(self, batch: list[_Waiting]) -> bool:
-        is_free = self._queued == 0 and monotonic() >= self._slow_until
+        is_free = self._queued == 0 and monotonic() >= self._away_until
         return is_free and len(batch) <= MOST_HERE and all(waiting.short for waiting in batch)
 
     def _run_here(self, batch: list[_Waiting]) -> bool:
@@ -86,12 +87,19 @@ class ModelWorker:
             outcomes = self._outcomes(batch, at_once=True)
         except BusyError:
             return False
-        if monotonic() - began > SLOW:
-            self._slow_until = monotonic() + SLOW_FOR
+        self._stay_away(monotonic() - began)
         _deliver(batch, outcomes)
         if self.keeper.wants_snapshot:
             self._hand_over([_Waiting(_do_nothing, self._loop.create_future(), short=False)])
         return True
+
+    def _stay_away(self, seconds: float) -> None:
+        """Leave the event loop to others for a while, if a batch in it took that many seconds."""
+        if seconds <= SLOW:
+            self._away = LEAST_AWAY
+            return
+        self._away_until = monotonic() + self._away
+        self._away = min(2 * self._away, MOST_AWAY)
 
     def _hand_over(self, batch: list[_Waiting]) -> None:
         self._queued += len(batch)
