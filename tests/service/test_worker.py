@@ -8,11 +8,15 @@ from time import monotonic, sleep
 
 import pytest
 
+import delaytron as dt
 from delaytron.errors import InvalidInput
 from delaytron.model import keeper as keeping
+from delaytron.model import still
 from delaytron.model.deciding import check
 from delaytron.model.making import read_recipe
 from delaytron.model.opening import open_keeper
+from delaytron.model.snapshots import pack_core
+from delaytron.model.verify import verify_journal
 from delaytron.service.problems import Unavailable
 from delaytron.service.worker import LEAST_AWAY, MOST_HERE, SLOW, ModelWorker
 
@@ -25,11 +29,11 @@ def path(tmp_path):
     return tmp_path / "model.db"
 
 
-def with_worker(path, use):
+def with_worker(path, use, *, learner="bandit_logit", waiting=WAITING, parameters=None):
     """Run `use(worker)` in an event loop, with a model of its own."""
 
     async def run():
-        recipe = read_recipe(["a", "b"], "bandit_logit", SHAPE, WAITING, 0, {})
+        recipe = read_recipe(["a", "b"], learner, SHAPE, waiting, 0, parameters or {})
         worker = ModelWorker(open_keeper(recipe, path, "full", {}), "model")
         try:
             return await asyncio.wait_for(use(worker), 60)
@@ -129,20 +133,66 @@ def test_the_event_loop_does_not_wait_for_another_process_that_writes(path):
     assert with_worker(path, use) == (False, False)
 
 
-def test_snapshots_are_kept_by_the_thread(path, monkeypatch):
-    monkeypatch.setattr(keeping, "FACTS_A_SNAPSHOT", 10)
-    kept = []
-    put = keeping.Keeper.put_snapshot
-    monkeypatch.setattr(keeping.Keeper, "put_snapshot", lambda keeper: (kept.append(here(None)), put(keeper)))
+OPTIONS = {
+    "average": ("delaytron", WAITING, {"gamma": 0.3, "average": True}),
+    "corrected": ("bandit_logit", {"expire_after": 15, "on_expiry": "wrong"}, {}),
+    "dropped": ("newtron", {"expire_after": 9, "on_expiry": "drop"}, {}),
+    "noise": ("banditron", WAITING, {"gamma": 0.3, "noise": (0.1, 0.2)}),
+}
+PLAIN = {name: (name, WAITING, {}) for name, cls in dt.LEARNERS.items() if cls.rule.restricts}
+
+
+@pytest.mark.parametrize(
+    ("learner", "waiting", "parameters"), [*OPTIONS.values(), *PLAIN.values()], ids=[*OPTIONS, *PLAIN]
+)
+def test_snapshots_are_packed_while_the_model_goes_on(path, monkeypatch, learner, waiting, parameters):
+    """Each is the state after its fact, as `verify` plays the facts again, though much happens while it is packed."""
+    monkeypatch.setattr(keeping, "FACTS_A_SNAPSHOT", 20)
+    monkeypatch.setattr(still.Still, "packed", _packed_slowly(still.Still.packed))
 
     async def use(worker):
         keeper = worker.keeper
-        for number in range(25):
+        for number in range(300):
             await worker.run(partial(_decide, keeper, f"decision-{number}"), short=True)
-        return len(kept)
+            if number % 3:
+                await worker.run(partial(_answer, keeper, f"decision-{number}"), short=True)
+        await asyncio.sleep(0.05)
 
-    assert with_worker(path, use) >= 1
-    assert not any(kept)
+    with_worker(path, use, learner=learner, waiting=waiting, parameters=parameters)
+    found = verify_journal(path)
+    assert found.mismatch is None
+    assert found.snapshots == 2
+
+
+def test_a_still_copy_packs_to_the_same_bytes_and_stays_as_it_was():
+    model = dt.Model(["a", "b"], seed=1)
+    for number in range(20):
+        model.feedback(model.decide({"word": f"w{number}"}).id, correct=True)
+        model.decide({"word": f"open{number}"})
+    keeper = model._keeper
+    copied = keeper.still()
+    before = keeper.pack()
+    assert pack_core(copied.core, copied.recipe, {"names": copied.names}) == before
+    for decision in model.open_decisions():
+        model.feedback(decision.id, correct=False)
+    model.add_class("c")
+    model.decide({"another": 1})
+    assert pack_core(copied.core, copied.recipe, {"names": copied.names}) == before != keeper.pack()
+
+
+def _packed_slowly(packed):
+    """Pack after a while in which the model has learned."""
+
+    def slowly(copied):
+        sleep(0.01)
+        return packed(copied)
+
+    return slowly
+
+
+def _answer(keeper, name, now):
+    if name in keeper.core.open:
+        keeper.answer(name, 1.0, now)  # right, or the label 1
 
 
 def _decide(keeper, name, now):

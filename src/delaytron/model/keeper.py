@@ -16,6 +16,7 @@ from delaytron.model.making import Recipe, make_core
 from delaytron.model.memory import MemoryStore, finish_interrupted
 from delaytron.model.replaying import replay_fact
 from delaytron.model.snapshots import compress, pack_core, read_snapshot
+from delaytron.model.still import Still, still_copy
 from delaytron.records import Ints, Play, Row
 
 T = TypeVar("T")
@@ -61,16 +62,16 @@ class Keeper:
         return outcome
 
     def run_all(
-        self, operations: Iterable[Callable[[Moment], T]], *, at_once: bool = False
+        self, operations: Iterable[Callable[[Moment], T]], *, wait: bool = True, snapshots: bool = True
     ) -> list[T | DelaytronError]:
         """Run several in one batch: each has its result, or the error with which it changed nothing.
 
-        Those who want it `at_once` wait neither for another process that writes (`BusyError`), nor for a snapshot.
+        If another process writes, `wait` for it, or raise `BusyError`. Without `snapshots` the caller keeps them.
         """
-        with self.store.batch(wait=not at_once), self._lock:
+        with self.store.batch(wait=wait), self._lock:
             now = self._catch_up()
             outcomes = [self._attempt(operation, now) for operation in operations]
-            if self.wants_snapshot and not at_once:
+            if snapshots and self.wants_snapshot:
                 self.put_snapshot()
         return outcomes
 
@@ -215,9 +216,19 @@ class Keeper:
     def put_snapshot(self) -> None:
         """Keep the state in the journal, so that it opens fast."""
         if isinstance(self.store, FactStore):
-            self.store.put_snapshot(self.store.last_seq, compress(self.pack()))
-            self.store.requests.drop_old(self.store.now())
+            self.put_packed(self.store.last_seq, compress(self.pack()))
         self._since_snapshot = 0
+
+    def put_packed(self, seq: int, body: bytes) -> None:
+        """Keep a state that was packed elsewhere; see `still`."""
+        if isinstance(self.store, FactStore):
+            self.store.put_snapshot(seq, body)
+            self.store.requests.drop_old(self.store.now())
+
+    def still(self) -> Still:
+        """Return a copy of this moment, to be packed elsewhere and kept by `put_packed`. Within a batch."""
+        self._since_snapshot = 0
+        return Still(self.store.last_seq, still_copy(self.core), self.recipe, self.encoder.names())
 
     def pack(self, **more: Any) -> bytes:
         """Return all that the model knows."""

@@ -45,6 +45,7 @@ class ModelWorker:
         self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._queued = 0  # what the thread has not finished
         self._away_until, self._away = 0.0, LEAST_AWAY
+        self._snapshot: asyncio.Task[None] | None = None  # that is being kept
         self._closed = False
         self._thread = Thread(target=self._work, name=f"model {name}", daemon=True)
         self._thread.start()
@@ -64,6 +65,8 @@ class ModelWorker:
 
     async def close(self) -> None:
         """Run what waits, then close the model."""
+        if self._snapshot is not None:
+            await self._snapshot
         if not self._closed:
             self._closed = True
             self._begin()
@@ -84,13 +87,11 @@ class ModelWorker:
         """Run operations now; return False if another process writes, and nothing was done."""
         began = monotonic()
         try:
-            outcomes = self._outcomes(batch, at_once=True)
+            outcomes = self._outcomes(batch, wait=False)
         except BusyError:
             return False
         self._stay_away(monotonic() - began)
-        _deliver(batch, outcomes)
-        if self.keeper.wants_snapshot:
-            self._hand_over([_Waiting(_do_nothing, self._loop.create_future(), short=False)])
+        self._deliver(batch, outcomes)
         return True
 
     def _stay_away(self, seconds: float) -> None:
@@ -131,19 +132,33 @@ class ModelWorker:
 
     def _take_over(self, batch: list[_Waiting], outcomes: list[Any]) -> None:
         self._queued -= len(batch)
-        _deliver(batch, outcomes)
+        self._deliver(batch, outcomes)
 
-    def _outcomes(self, batch: list[_Waiting], *, at_once: bool = False) -> list[Any]:
+    def _deliver(self, batch: list[_Waiting], outcomes: list[Any]) -> None:
+        """Let those who wait have their results; see to a snapshot if it is time for one."""
+        _deliver(batch, outcomes)
+        if self._snapshot is None and self.keeper.wants_snapshot and not self._closed:
+            self._snapshot = self._loop.create_task(self._keep_snapshot())
+
+    async def _keep_snapshot(self) -> None:
+        """Copy the model in one operation, pack it while others run, and keep it in another operation."""
         try:
-            return self.keeper.run_all([_guarded(waiting.operation) for waiting in batch], at_once=at_once)
+            still = await self.run(lambda _: self.keeper.still())
+            body = await asyncio.to_thread(still.packed)
+            await self.run(lambda _: self.keeper.put_packed(still.seq, body))
+        except DelaytronError as problem:
+            log.warning("no snapshot was kept: %s", problem)
+        finally:
+            self._snapshot = None
+
+    def _outcomes(self, batch: list[_Waiting], *, wait: bool = True) -> list[Any]:
+        operations = [_guarded(waiting.operation) for waiting in batch]
+        try:
+            return self.keeper.run_all(operations, wait=wait, snapshots=False)
         except BusyError:
             raise
         except Exception as problem:
             return [_failure(problem)] * len(batch)
-
-
-def _do_nothing(now: Moment) -> None:
-    """Let the thread keep a snapshot."""
 
 
 def _guarded(operation: Operation) -> Operation:
