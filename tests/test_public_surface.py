@@ -38,7 +38,7 @@ def test_a_changed_parameter_changes_its_line():
 
     assert parameters_of(before) == "(a, b=1)"
     assert parameters_of(after) == "(a, b=2)"
-    assert parameters_of(lambda x=print: x) == "(x=print)"
+    assert parameters_of(lambda x=sorted: x) == "(x=sorted)"
 
 
 def test_members_are_those_of_the_package():
