@@ -19,7 +19,7 @@ READ_SECONDS = 10.0  # that a client may read nothing of what is sent
 STOP_SECONDS = 30  # that requests may take when the service stops
 MOST_CONNECTIONS = 2_000
 COLLECT = (2_000, 10, 1_000)  # generations of garbage: a look at all that there is stops everything for long
-SWITCH_SECONDS = 0.0005  # after which a thread lets another one run: they wait for each other all the time
+SWITCH_SECONDS = 0.0001  # after which a thread lets another one run: one may pack a snapshot meanwhile
 
 
 class PatientProtocol(HttpToolsProtocol):
