@@ -43,7 +43,7 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
         raise InvalidInput(f"cannot save the figure as {path}: {problem}") from None
 
 
-def _as_bytes(figure: "Figure", form: str) -> memoryview:
+def _as_bytes(figure: "Figure", form: str) -> bytes:
     needs("matplotlib")
     from matplotlib import rc_context  # noqa: PLC0415 - slow to import
 
@@ -51,7 +51,7 @@ def _as_bytes(figure: "Figure", form: str) -> memoryview:
     metadata: Any = {DATES[form]: None} if form in DATES else None
     with rc_context({"svg.hashsalt": "delaytron"}):  # else the names of parts in an SVG are random
         figure.savefig(content, format=form, dpi=150, metadata=metadata)
-    return content.getbuffer()
+    return content.getvalue()
 
 
 def draw_band(panel: "Axes", x: Any, y: Any, low: Any, high: Any, **style: Unpack[LineStyle]) -> "Line2D":

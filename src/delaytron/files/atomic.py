@@ -77,7 +77,7 @@ def replace_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     content = BytesIO()
     np.savez_compressed(content, **arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, content.getbuffer())
+    replace_file(path, content.getvalue())
 
 
 @contextmanager
