@@ -56,6 +56,7 @@ Part = Annotated[
     str | None, typer.Option(help="Of a data set with a published split: all, train or test.", show_default="all")
 ]
 Samples = Annotated[int | None, typer.Option(help="Rows of a synthetic data set.", show_default="100000")]
+LOADED_AS = {"samples": "n_samples", "input": "features"}  # what `datasets.load` calls them
 
 
 @dataclass(frozen=True)
@@ -88,16 +89,17 @@ class DataOptions:
         """What was given, by the names that `datasets.load` has for it."""
         if self.input is not None:
             check_choice("input", self.input, ("cnn", "pixels"))
-        lists = {name: split_names(getattr(self, name)) for name in ("categorical", "drop", "keep")}
-        every = vars(self) | lists
-        own = {"samples": "n_samples", "input": "features"}
-        return {own.get(name, name): value for name, value in every.items() if _is_given(value)}
+        return {LOADED_AS.get(name, name): value for name, value in self._asked.items()}
 
     @property
     def flags(self) -> list[str]:
         """The flags that were given."""
-        own = {"n_samples": "samples", "features": "input"}
-        return [f"--{own.get(name, name).replace('_', '-')}" for name in self.given]
+        return [f"--{name.replace('_', '-')}" for name in self._asked]
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        lists = {name: split_names(getattr(self, name)) for name in ("categorical", "drop", "keep")}
+        return {name: value for name, value in (vars(self) | lists).items() if _is_given(value)}
 
     def load(self, name: str, seed: int) -> datasets.Dataset:
         """Load a data set with these options, and say what was done with a file; the seed is for shuffling."""

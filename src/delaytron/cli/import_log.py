@@ -10,6 +10,7 @@ from rich.console import Group
 from delaytron.checks import check_choice, check_number
 from delaytron.cli.import_tables import import_document, import_notes, import_table
 from delaytron.cli.journal import started_bar
+from delaytron.cli.log_files import read_scale
 from delaytron.cli.options import Json, read_assignments, split_names
 from delaytron.cli.outputs import busy, show
 from delaytron.errors import InvalidInput
@@ -87,7 +88,7 @@ def import_log(
     from delaytron.model.log_import import import_dsjson  # noqa: PLC0415 - `--help` needs none of it
     from delaytron.model.log_survey import LogTerms  # noqa: PLC0415
 
-    low, high = _read_scale(reward_scale)
+    low, high = read_scale(reward_scale)
     default = None if default_reward is None else check_number("--default-reward", default_reward)
     names = tuple(split_names(classes)) or None
     terms = LogTerms(action, names, low, high, default, action_features, strict)
@@ -109,14 +110,6 @@ def import_log(
 
         found = import_dsjson(logs, journal, terms, options, started)
     show(import_document(logs, journal, found), Group(import_table(found), *import_notes(journal, found)), json)
-
-
-def _read_scale(text: str) -> tuple[float, float]:
-    try:
-        low, high = (check_number("--reward-scale", float(part)) for part in text.split(","))
-    except ValueError:  # an InvalidInput, too
-        raise InvalidInput(f"--reward-scale must be two numbers, as in --reward-scale 0,5; got {text!r}") from None
-    return low, high
 
 
 def _read_parameters(learner: str, texts: list[str]) -> dict[str, Any]:

@@ -27,11 +27,12 @@ def read_log(path: Path, reward_scale: str = "0,1") -> Any:
     if ending == ".csv":
         return logs.read_open_bandit(path)
     if ending in DSJSON:
-        return logs.read_dsjson(path, reward_scale=_scale(reward_scale))
+        return logs.read_dsjson(path, reward_scale=read_scale(reward_scale))
     raise InvalidInput(f"a log must end in {ENDINGS}; got {str(path)!r}")
 
 
-def _scale(text: str) -> tuple[float, float]:
+def read_scale(text: str) -> tuple[float, float]:
+    """Read the numbers of a log that mean the rewards 0 and 1."""
     try:
         low, high = (check_number("--reward-scale", float(part)) for part in text.split(","))
     except ValueError:  # an InvalidInput, too

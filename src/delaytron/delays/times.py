@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,8 +78,8 @@ def delays_between(
     start, end, missing = events.values[order], outcomes.values[order], outcomes.missing[order]
     delays = np.maximum(1, np.searchsorted(start, end, side="left") - np.arange(len(start)))
     waits = (end - start) * seconds if events.kind == "numbers" else (end - start) / 1e6
-    in_seconds = unit is None and events.kind == "numbers"
-    return Recorded(np.where(missing, NEVER, delays), np.where(missing, np.nan, waits), in_seconds=in_seconds)
+    known = np.where(missing, np.nan, waits)
+    return Recorded(np.where(missing, NEVER, delays), known, in_seconds=unit is None and events.kind == "numbers")
 
 
 def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
@@ -97,8 +98,7 @@ def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
         raise InvalidInput(f"{place(row)}: event and outcome must be of one kind, got {pair}")
     early = outcomes.first(~outcomes.missing & (outcomes.values < events.values))
     if early:
-        row, value = early
-        raise InvalidInput(f"{place(row)}: the outcome {value} lies before its event {events.column[row]}")
+        raise InvalidInput(f"{place(early[0])}: the outcome {early[1]} lies before its event {events.column[early[0]]}")
 
 
 def delays_after(waits: Any, rate: float, never: float, place: Place = at_index, unit: str | None = None) -> Recorded:
@@ -115,10 +115,9 @@ def delays_after(waits: Any, rate: float, never: float, place: Place = at_index,
         raise InvalidInput("a trace needs at least one waiting time, got none; check the column")
     if times.kind not in ("", "numbers"):
         raise InvalidInput(f"{place(0)}: a waiting time must be a number, got {times.column[0]} ({times.kind})")
-    early = times.first(~times.missing & (times.values < 0))
-    if early:
-        row, value = early
-        raise InvalidInput(f"{place(row)}: a waiting time must be at least 0, or {never:g} for never; got {value}")
+    low = times.first(~times.missing & (times.values < 0))
+    if low:
+        raise InvalidInput(f"{place(low[0])}: a waiting time must be at least 0, or {never:g} for never; got {low[1]}")
     rounds = np.clip(np.ceil(times.values * rate), 1, 2.0**62).astype(np.int64)
     known = None if unit is None else np.where(times.missing, np.nan, times.values * seconds)
     return Recorded(np.where(times.missing, NEVER, np.minimum(rounds, NEVER)), known)
@@ -200,10 +199,8 @@ def _parse(text: "pa.Array") -> "pa.Array | None":
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     for kind in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
-        try:
+        with suppress(pa.ArrowInvalid):
             return text.cast(kind)
-        except pa.ArrowInvalid:
-            continue
     return None
 
 
