@@ -1,7 +1,7 @@
 """Write down what users may rely on: `python tests/public_surface.py` rewrites tests/public_surface.txt.
 
 Names in `__all__` with their parameters, public methods, commands with their options, routes, numbers of file formats.
-A test compares. A line that goes or changes needs an entry in CHANGELOG.md, see docs/stability.md.
+A test compares. A line that goes or changes needs an entry in CHANGELOG.md, see docs/reference/stability.md.
 """
 
 import inspect

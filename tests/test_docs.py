@@ -26,7 +26,8 @@ CHAPTERS = [
     "Parameters",
     "Source",
 ]
-ELSEWHERE = {"README.md", "results/report.md", "contributing.md", "changes.md", "benchmarks.md"}  # beside lists
+SHOWN = {"explanation/contributing.md", "reference/changes.md", "reference/benchmarks.md"}  # files beside docs/, on the site
+ELSEWHERE = {"README.md", "results/report.md"} | SHOWN
 QUOTE = "# src/delaytron/"
 LEFT_OUT = "..."
 BLOCKS = [
@@ -36,12 +37,12 @@ BLOCKS = [
     for block in found.groups()
 ]
 QUOTES = [case for case in BLOCKS if case.values[1].startswith(QUOTE)]
-RUN_ELSEWHERE = ("service.md",)  # it needs a service: tests/service/test_service_page.py
+RUN_ELSEWHERE = ("howto/service.md",)  # it needs a service: tests/service/test_service_page.py
 NEEDS = {  # extras
-    "gymnasium.md": ("gymnasium",),
-    "mlflow.md": ("mlflow",),
-    "onnx.md": ("onnx", "onnxruntime"),
-    "river.md": ("river",),
+    "howto/gymnasium.md": ("gymnasium",),
+    "howto/mlflow.md": ("mlflow",),
+    "howto/onnx.md": ("onnx", "onnxruntime"),
+    "howto/river.md": ("river",),
 }
 EXAMPLES = [case for case in BLOCKS if not case.values[1].startswith(QUOTE) and case.values[0] not in RUN_ELSEWHERE]
 
@@ -56,13 +57,13 @@ def test_every_learner_has_a_page_and_every_page_a_learner():
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_guide_links_to_every_learner(name):
-    assert f"(learners/{name}.md)" in TEXTS["choosing.md"]
+    assert f"(../learners/{name}.md)" in TEXTS["howto/choosing.md"]
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_guide_lists_the_parameters_of_every_learner(name):
     row = re.search(
-        rf"^\| \[`(?i:{name})`\]\(.*\| (.*) \|$", chapter(TEXTS["choosing.md"], "All learners"), re.MULTILINE
+        rf"^\| \[`(?i:{name})`\]\(.*\| (.*) \|$", chapter(TEXTS["howto/choosing.md"], "All learners"), re.MULTILINE
     )
     assert re.findall(r"`(\w+)`", row[1]) == list(own_parameters(LEARNERS[name]))
 

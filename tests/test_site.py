@@ -74,8 +74,8 @@ def test_generated_pages_are_asked_for_and_made():
 @pytest.mark.parametrize(
     ("name", "link", "shown"),
     [
-        ("README", "[a](../CONTRIBUTING.md#b)", "[a](contributing.md#b)"),
-        ("results/README", "[a](../../benchmarks/RESULTS.md)", "[a](../benchmarks.md)"),
+        ("README", "[a](../CONTRIBUTING.md#b)", "[a](explanation/contributing.md#b)"),
+        ("results/README", "[a](../../benchmarks/RESULTS.md)", "[a](../reference/benchmarks.md)"),
         ("results/README", "[a](../data.md)", "[a](../data.md)"),
     ],
 )

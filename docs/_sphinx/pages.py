@@ -10,9 +10,9 @@ GENERATED = {"commands": commands_page, "http": calls_page}
 MARK = re.compile(r"^<!-- made when the site is built: (\w+) -->$", re.MULTILINE)
 OUTSIDE = {  # what lies beside docs/, and the page of the site that shows it
     "README.md": "index.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "CHANGELOG.md": "changes.md",
-    "benchmarks/RESULTS.md": "benchmarks.md",
+    "CONTRIBUTING.md": "explanation/contributing.md",
+    "CHANGELOG.md": "reference/changes.md",
+    "benchmarks/RESULTS.md": "reference/benchmarks.md",
 }
 
 

@@ -31,7 +31,7 @@ def rows_of(page: str, heading: str) -> list[list[str]]:
 def draw_expiry() -> None:
     """What silence costs, from the table in feedback.md."""
     ways = ["all reported", "dropped", "wrong for good", "wrong, corrected"]
-    rows = [row for row in rows_of("feedback.md", "data | learner | all reported") if row[0] == "SynSep"]
+    rows = [row for row in rows_of("howto/feedback.md", "data | learner | all reported") if row[0] == "SynSep"]
     figure, ax = plt.subplots(figsize=(8, 3.4))
     for k, way in enumerate(ways):
         ax.bar(np.arange(len(rows)) + 0.2 * (k - 1.5), [float(row[2 + k]) for row in rows], 0.2, label=way)
@@ -43,7 +43,7 @@ def draw_expiry() -> None:
 
 def draw_speed() -> None:
     """Microseconds per round, from the first table in speed.md."""
-    rows = rows_of("speed.md", "data | `simulate`")
+    rows = rows_of("explanation/speed.md", "data | `simulate`")
     names = ["simulate", "naive NumPy", "NumPy, preallocated", "best NumPy", "C loop"]
     figure, ax = plt.subplots(figsize=(8, 3.4))
     for k, name in enumerate(names):

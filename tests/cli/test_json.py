@@ -11,7 +11,7 @@ import delaytron as dt
 from delaytron import cli
 from delaytron.cli.documents import DOCUMENTS, SCHEMA, json_schema, schema_text
 
-PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text()
 SAMPLES = ["--samples", "300"]
 PLAYED = ["--rounds", "200", "--runs", "2"]
 EXPERIMENT = """

@@ -248,7 +248,7 @@ class TestCommandLine:
 
 
 def test_every_format_is_in_the_documentation():
-    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "data.md").read_text()
     for known in FORMATS.values():
         assert all(f"`{ending}`" in page for ending in known.endings)
 

@@ -21,7 +21,7 @@ CONTEXT = {
     "hour": 7,
     "none": None,
 }
-TOKENS = {  # by hand, after the rules of docs/model.md
+TOKENS = {  # by hand, after the rules of docs/howto/model.md
     "User.age": 31,
     "User.major=eng": 1,
     "User.member": 1,

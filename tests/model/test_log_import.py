@@ -186,7 +186,7 @@ def logs(draw):
 
 
 def joined(lines, default=None):
-    """Return the answers to the events of a log, by the rule that docs/from_personalizer.md states."""
+    """Return the answers to the events of a log, by the rule that docs/howto/from_personalizer.md states."""
     answers = {}
     for line in lines:
         if "c" in line:

@@ -58,7 +58,7 @@ def with_errors(found, *final_errors):
 
 
 def brute_force(gamma, K, radius, norm, loss, waits):
-    """Return the least of R2 and R3, as docs/theory.md prints them, in played mistakes."""
+    """Return the least of R2 and R3, as docs/explanation/theory.md prints them, in played mistakes."""
     T, L, size = len(waits), loss * len(waits), radius * norm
     r2 = L + size * np.sqrt((1 + K / gamma) * T + 4 * waits.sum())
     b = 1 + K / gamma + 4 * waits.max()

@@ -1,4 +1,4 @@
-"""Run docs/service.md as its reader would: `python tests/service/service_page.py` writes what comes out into the page.
+"""Run docs/howto/service.md as its reader would: `python tests/service/service_page.py` writes what comes out into the page.
 
 Blocks of `console` are typed into one shell: lines that begin with `$` are commands, those with `>` go on with one,
 and others are what it prints. Blocks of `python` are run as they are. The ports
@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Timer
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "service.md"
+PAGE = ROOT / "docs" / "howto" / "service.md"
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ (.*(?:\n> .*)*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 PORT = re.compile(r"\b81\d\d\b")
@@ -133,7 +133,7 @@ def check_python(code, block):
     promised = re.findall(r"^ *print\(.*\)\s+# (.*)$", block, re.MULTILINE)
     out = StringIO()
     with redirect_stdout(out):
-        exec(compile(code, "docs/service.md", "exec"), {})  # noqa: S102
+        exec(compile(code, "docs/howto/service.md", "exec"), {})  # noqa: S102
     lines = out.getvalue().splitlines()
     assert len(lines) == len(promised), lines
     for line, promise in zip(lines, promised, strict=True):

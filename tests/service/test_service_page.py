@@ -1,4 +1,4 @@
-"""The page of calls, docs/service.md: every call is made, to a real service, and prints what the page says."""
+"""The page of calls, docs/howto/service.md: every call is made, to a real service, and prints what the page says."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Errors of the paper, each shown by a number; `docs/theory.md` lists them with these names."""
+"""Errors of the paper, each shown by a number; `docs/explanation/theory.md` lists them with these names."""
 
 import re
 from pathlib import Path
@@ -167,7 +167,7 @@ def test_two_roots_are_more_than_the_root_of_the_sum():
 
 
 def test_every_test_that_the_page_names_exists():
-    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "theory.md").read_text()))
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "explanation" / "theory.md").read_text()))
     written = "\n".join(path.read_text() for path in ROOT.glob("tests/theory/test_*.py"))
     defined = set(re.findall(r"^ *def (test_\w+)", written, re.MULTILINE))
     assert named <= defined

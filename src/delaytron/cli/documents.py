@@ -1,6 +1,6 @@
 """The JSON that commands print: the keys, their types, and the JSON Schema that is made of them.
 
-One key means one thing in all documents; docs/json.md describes them. After a change here,
+One key means one thing in all documents; docs/reference/json.md describes them. After a change here,
 `python -c "from delaytron.cli.documents import write_schema; write_schema()"` writes the schema file.
 """
 

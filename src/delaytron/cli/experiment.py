@@ -47,7 +47,7 @@ delaytron reproduce --quick
 delaytron reproduce --only digits,usps --share 0.1 --output results/part
 """
 
-File = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What is played; docs/experiments.md tells how.")]
+File = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What is played; docs/howto/experiments.md tells how.")]
 Output = Annotated[Path, typer.Option(metavar="DIR", help="Keep results here; what is there is not played again.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small version, on data that need no download.")]
 Only = Annotated[list[str], typer.Option(metavar="DATASET", help="Only these data sets: A,B. Repeatable.")]

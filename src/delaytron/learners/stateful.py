@@ -105,7 +105,7 @@ class Stateful:
         """Write the greedy prediction as an ONNX graph, which runs without this package; needs the extra `onnx`.
 
         Rows `X` of 64-bit floats give `label` (as `predict` does), `scores` and, where the learner has a softmax,
-        `probabilities` that it gives to the labels. See docs/onnx.md.
+        `probabilities` that it gives to the labels. See docs/howto/onnx.md.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ def write_parquet(log: Log, path: str | Path) -> None:
 
 
 def read_parquet(path: str | Path) -> Log:
-    """Read a log that this package wrote, or any Parquet file of the schema in docs/logs.md.
+    """Read a log that this package wrote, or any Parquet file of the schema in docs/howto/logs.md.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The one schema of a log: a row for each decision, with what came of it; docs/logs.md describes its columns."""
+"""The one schema of a log: a row for each decision, with what came of it; docs/howto/logs.md describes its columns."""
 
 import json
 from collections.abc import Mapping

@@ -3,7 +3,7 @@ r"""The paper's bounds, as published; each says for what it holds.
 They are stated for the hinge regret :math:`E \sum_t [\ell_H(W_t) - \ell_H(W)]`. For that they are false, as the update
 is no gradient of the hinge loss where the greedy label is right with a small margin. For the gated hinge
 :math:`\ell_P(W_t) = 1[\hat y_t \ne y_t]\, \ell_H(W_t)`, and so for mistakes, they are true up to what is said below.
-`docs/theory.md` has the counterexample and the proofs.
+`docs/explanation/theory.md` has the counterexample and the proofs.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""How soon `BanditLogit` plays every class: Theorem R9, proved in `docs/theory.md`."""
+"""How soon `BanditLogit` plays every class: Theorem R9, proved in `docs/explanation/theory.md`."""
 
 from typing import Any
 

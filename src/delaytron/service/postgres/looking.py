@@ -138,6 +138,6 @@ def staleness(seconds: float, decisions: int) -> Staleness:
     bound = (
         f"what came in the last {seconds:.1f} s is not known here yet, and {decisions:,} decisions were made since: it "
         f"is as if answers came up to {decisions:,} rounds later. If it were always so, the bound of theorem R1 "
-        f"(docs/theory.md, for delaytron) would have 4 * {decisions:,} more beside 1 + K / gamma in its root"
+        f"(docs/explanation/theory.md, for delaytron) would have 4 * {decisions:,} more beside 1 + K / gamma in its root"
     )
     return Staleness(round(seconds, 3), decisions, bound)
