@@ -102,9 +102,14 @@ try-wheel:
 	$(PIP) install --quiet --python $(BIN)/python --require-hashes -r requirements/release.txt
 	touch $@
 
-# Every CPython that this machine has, and the oldest and newest versions of all dependencies.
-pythons: .venv/release
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/nox
+# Every CPython that this machine has or, on Debian, can have, and the oldest and newest versions of all dependencies.
+FETCHED := 3.14 3.15  # where the machine has none of its own
+
+pythons: .venv/release $(FETCHED:%=.venv/pythons/%)
+	PATH="$(CURDIR)/$(BIN):$$PATH:$(subst $() ,:,$(FETCHED:%=$(CURDIR)/.venv/pythons/%/usr/bin))" $(BIN)/nox
+
+.venv/pythons/%:
+	tools/fetch_python.sh $* $@ || echo "no CPython $* could be fetched: nox says whether it found one"
 
 lock: .venv/ready
 	$(COMPILE) $(TESTED) pyproject.toml -o requirements/dev.txt

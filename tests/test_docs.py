@@ -26,7 +26,7 @@ CHAPTERS = [
     "Parameters",
     "Source",
 ]
-SHOWN = {"explanation/contributing.md", "reference/changes.md", "reference/benchmarks.md"}  # files beside docs/, on the site
+SHOWN = {"explanation/contributing.md", "reference/changes.md", "reference/benchmarks.md"}  # files beside docs/
 ELSEWHERE = {"README.md", "results/report.md"} | SHOWN
 QUOTE = "# src/delaytron/"
 LEFT_OUT = "..."

@@ -44,7 +44,18 @@ def test_the_version_comes_from_one_place():
     assert PROJECT["dynamic"] == ["version"]
     assert version("delaytron") == dt.__version__
     assert f"\nversion: {dt.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-    assert re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0] == dt.__version__
+
+
+def test_the_changelog_is_one_that_tools_can_read():
+    """Keep a Changelog: what is not released, then versions with their dates; under each the six kinds of changes."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    first, *others = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    released = [re.fullmatch(r"\[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d", title) for title in others]
+    assert first == "[Unreleased]"
+    assert all(released), f"[1.2.3] - 2026-01-31 is the form of a title; got {others}"
+    kinds = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert dt.__version__ in [title[1] for title in released] or f"This will be {dt.__version__}," in text
 
 
 def test_all_brings_every_extra_but_the_large_ones():

@@ -8,7 +8,8 @@ folder=$(realpath -m "$2")
 python=$folder/usr/bin/python$version
 libraries=$folder/usr/lib/x86_64-linux-gnu
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+done=
+trap 'rm -rf "$work"; [ "$done" ] || rm -rf "$folder"' EXIT
 
 apt-get -qq update
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Created-By: Packages' | head -1)
@@ -24,3 +25,4 @@ echo 'int Py_BytesMain(int, char **); int main(int n, char **words) { return Py_
 gcc "$work/launch.c" -o "$python" "$libraries/libpython$version.so.1.0" -Wl,--allow-shlib-undefined \
     -Wl,--disable-new-dtags,-rpath,"$libraries" -Wl,--dynamic-linker,"$libraries/ld-linux-x86-64.so.2"
 "$python" -c 'import bz2, ctypes, lzma, sqlite3, ssl, sys, zlib; print("fetched", sys.version)'
+done=yes

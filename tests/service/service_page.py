@@ -1,4 +1,4 @@
-"""Run docs/howto/service.md as its reader would: `python tests/service/service_page.py` writes what comes out into the page.
+"""Run docs/howto/service.md as its reader would; `python tests/service/service_page.py` writes what comes out into it.
 
 Blocks of `console` are typed into one shell: lines that begin with `$` are commands, those with `>` go on with one,
 and others are what it prints. Blocks of `python` are run as they are. The ports
