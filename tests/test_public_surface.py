@@ -12,7 +12,7 @@ def test_the_public_surface_is_the_one_that_is_written_down():
     """Else: python tests/public_surface.py, and a line in CHANGELOG.md for what goes or changes."""
     stored = STORED.read_text()
     changes = list(unified_diff(stored.splitlines(), surface().splitlines(), lineterm="", n=0))
-    assert not changes, "\n".join(["run python tests/public_surface.py; docs/reference/stability.md says why:", *changes])
+    assert not changes, "\n".join(["run python tests/public_surface.py (docs/reference/stability.md):", *changes])
 
 
 def test_every_kind_of_thing_is_listed():

@@ -36,10 +36,10 @@ LOSSES = (
 )
 VACUOUS = "* vacuous: promises no more than weights of 0, which lose 1 in every round"
 STATED = "The paper states its bounds for the hinge; for that they are false in general (docs/explanation/theory.md)."
-STATED_HINGE = "† as the paper states it: false in general (docs/explanation/theory.md), and here where it is above 100 %"
+STATED_HINGE = "† as the paper states it: false in general (docs/explanation/theory.md), and here where above 100 %"
 SOURCES = (
-    "R and repaired: proved in docs/explanation/theory.md; the others are as published. Theorem 1 is about answered rounds, "
-    "measured are all. adaptive_delaytron plays with restart=True."
+    "R and repaired: proved in docs/explanation/theory.md; the others are as published. Theorem 1 is about answered "
+    "rounds, measured are all. adaptive_delaytron plays with restart=True."
 )
 WITH_L = (
     "L: above the learner's own loss in every unanswered round; Theorems 2 and 4 and Corollary 1 need --loss-bound."

@@ -24,8 +24,8 @@ class Log:
     Parameters
     ----------
     table : pyarrow.Table
-        Columns and metadata as docs/howto/logs.md describes them. Columns that may be empty can be left out; others that
-        the schema does not know are dropped.
+        Columns and metadata as docs/howto/logs.md describes them. Columns that may be empty can be left out; others
+        that the schema does not know are dropped.
 
     Examples
     --------

@@ -3,8 +3,8 @@
 All bounds take keyword arguments only, and an argument means the same in all: `norm` (of the weights W that the learner
 is compared with), `eta`, `n_classes`, `gamma`, `radius`, `n_rounds`, `delay_received`, `total_delay`, `missing`,
 `outstanding`, `max_outstanding`, `loss_bound`, `comparator_loss`, `budget`. `measure` finds those that come of delays.
-Those of inverse gaps, at the end of `docs/explanation/theory.md`, have their own: `sharpness` in place of `gamma`, `log_regret`,
-`best_loss`, `n_models`, `plays`, `least_loss`, `failure`.
+Those of inverse gaps, at the end of `docs/explanation/theory.md`, have their own: `sharpness` in place of `gamma`,
+`log_regret`, `best_loss`, `n_models`, `plays`, `least_loss`, `failure`.
 
 Examples
 --------

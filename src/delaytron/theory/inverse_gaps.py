@@ -1,4 +1,6 @@
-r"""Exploration by inverse gaps, as `BanditLogit` does it: what it costs, with late answers; proofs in `docs/explanation/theory.md`.
+r"""Exploration by inverse gaps, as `BanditLogit` does it: what it costs with late answers.
+
+Proofs are in `docs/explanation/theory.md`.
 
 Label r is predicted to err with the chance :math:`\hat f_r`, and errs with the chance :math:`f_r`. With b the label
 that looks best, r is played with the probability :math:`\hat f_b / (K \hat f_b + \gamma (\hat f_r - \hat f_b))`, and

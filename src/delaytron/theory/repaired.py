@@ -1,4 +1,4 @@
-r"""Bounds that are proved, in `docs/explanation/theory.md`, for rows, labels and delays that do not depend on what is played.
+r"""Bounds that are proved (`docs/explanation/theory.md`) for rows, labels and delays that do not depend on the play.
 
 Here :math:`o_t` counts the earlier rounds whose answers are not yet applied when round t predicts. An answer that never
 comes stays outstanding; so all T rounds are covered, and neither the missing rounds nor their losses enter.

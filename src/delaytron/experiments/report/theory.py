@@ -52,6 +52,6 @@ def _text(spec: TheorySpec) -> str:
         "those for which loss and bound add up to least; the loss of W is the mean of a round. Theorems 1 and 3 are "
         "the paper's, and true in the gated hinge (Theorem 1 for the answered rounds). The paper states them for the "
         "hinge regret, which is shown beside them; where that is above the bound, the statement is false. R1 to R4 are "
-        f"proved in docs/explanation/theory.md. Bounds that, with the loss of W, are above {spec.rounds:,} promise no more than "
-        "weights of 0 give. A number D as delay is uniform on 1, ..., D."
+        f"proved in docs/explanation/theory.md. Bounds that, with the loss of W, are above {spec.rounds:,} promise no "
+        "more than weights of 0 give. A number D as delay is uniform on 1, ..., D."
     )

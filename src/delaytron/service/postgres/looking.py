@@ -137,7 +137,7 @@ def staleness(seconds: float, decisions: int) -> Staleness:
         return Staleness(0.0, 0, "the state knows every answer: nothing is late but the answers themselves")
     bound = (
         f"what came in the last {seconds:.1f} s is not known here yet, and {decisions:,} decisions were made since: it "
-        f"is as if answers came up to {decisions:,} rounds later. If it were always so, the bound of theorem R1 "
-        f"(docs/explanation/theory.md, for delaytron) would have 4 * {decisions:,} more beside 1 + K / gamma in its root"
+        f"is as if answers came up to {decisions:,} rounds later. If it were always so, the bound of theorem R1 for "
+        f"delaytron (docs/explanation/theory.md) would have 4 * {decisions:,} more beside 1 + K / gamma in its root"
     )
     return Staleness(round(seconds, 3), decisions, bound)
