@@ -16,7 +16,10 @@ import mlflow  # noqa: E402
 
 from delaytron import mlflow as door  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore:Operation with range:DeprecationWarning")  # MLflow's use of pandas 3
+pytestmark = [  # what MLflow itself uses
+    pytest.mark.filterwarnings("ignore:Operation with range:DeprecationWarning"),  # of pandas 3
+    pytest.mark.filterwarnings("ignore:codecs.open:DeprecationWarning"),  # of Python 3.14
+]
 NAMES = ["age", "income"]
 ROWS = np.random.default_rng(0).normal(size=(40, 2))
 
