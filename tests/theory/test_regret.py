@@ -89,9 +89,13 @@ def test_what_has_no_regret_is_refused():
         theory.hinge_losses(np.zeros((4, 3)), data)
     with pytest.raises(dt.InvalidInput, match=r"W must have the shape \(3, 4\), got \(\)"):
         theory.hinge_losses(None, data)
+    with pytest.raises(dt.InvalidInput, match=r"W must be numbers of the shape \(3, 4\), got \[\[1\], \[1, 2\]\]"):
+        theory.hinge_losses([[1], [1, 2]], data)
     with pytest.raises(dt.InvalidInput, match=r"result must be what dt\.simulate\(\.\.\., regret=True\) .*, got 7"):
         theory.regret(7, data, np.zeros((3, 4)))
-    with pytest.raises(dt.InvalidInput, match="candidates must be at least one matrix of weights, got none"):
+    with pytest.raises(
+        dt.InvalidInput, match=r"candidates must be a list of at least one matrix of weights, got \[\]; comparator_path"
+    ):
         theory.best_comparator([], np.sum)
     with pytest.raises(dt.InvalidInput, match="strengths must be above 0, got -1"):
         theory.comparator_path(data, [-1])

@@ -38,11 +38,20 @@ def hinge_losses(W: Array, data: Dataset) -> Array:
     array([0. , 0.5])
     """
     data = as_dataset(data)
-    if np.shape(W) != (data.n_classes, data.n_features):
-        raise InvalidInput(f"W must have the shape {(data.n_classes, data.n_features)}, got {shown(np.shape(W))}")
+    weights = _checked(W, (data.n_classes, data.n_features))
     X: Any = data.X
     blocks = [slice(first, first + BLOCK) for first in range(0, data.n_rows, BLOCK)]
-    return np.concatenate([_hinge(np.asarray(X[block] @ W.T), data.y[block]) for block in blocks])
+    return np.concatenate([_hinge(np.asarray(X[block] @ weights.T), data.y[block]) for block in blocks])
+
+
+def _checked(W: Any, shape: tuple[int, int]) -> Array:
+    try:
+        weights = np.asarray(W, np.float64)
+    except (TypeError, ValueError):  # text, or rows of different lengths
+        raise InvalidInput(f"W must be numbers of the shape {shape}, got {shown(W)}") from None
+    if weights.shape != shape:
+        raise InvalidInput(f"W must have the shape {shape}, got {weights.shape}")
+    return weights
 
 
 def _hinge(scores: Array, y: Any) -> Array:
@@ -133,9 +142,10 @@ def _regularised(data: Dataset, C: float) -> Array:
 
 def best_comparator(candidates: Iterable[Array], value: Callable[[Array], float]) -> tuple[Array, float]:
     """Return the weights with the least value, such as loss(W) + bound(||W||): bounds hold for every W."""
-    found = [(W, value(W)) for W in candidates]
+    found = [(W, value(W)) for W in candidates] if isinstance(candidates, Iterable) else []
     if not found:
-        raise InvalidInput("candidates must be at least one matrix of weights, got none; see comparator_path")
+        asked = "candidates must be a list of at least one matrix of weights"
+        raise InvalidInput(f"{asked}, got {shown(candidates)}; comparator_path(data) makes some")
     return min(found, key=lambda pair: pair[1])
 
 

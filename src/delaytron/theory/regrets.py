@@ -55,10 +55,9 @@ def regret(result: Result, data: "Dataset", W: Array) -> Regret:
 
 def comparator_losses(result: Result, data: "Dataset", W: Array) -> Array:
     """Return the hinge loss of fixed weights on the rows of every run, so far: (runs, checkpoints)."""
+    config = _config(result)
     per_row = hinge_losses(W, data)
-    so_far = {
-        run: np.cumsum(per_row[draw_rows(_config(result), run)])[result.rounds - 1] for run in set(result.run.tolist())
-    }
+    so_far = {run: np.cumsum(per_row[draw_rows(config, run)])[result.rounds - 1] for run in set(result.run.tolist())}
     return np.array([so_far[run] for run in result.run.tolist()])
 
 
