@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from delaytron.checks import reason_of
 from delaytron.errors import InvalidInput
 from delaytron.files.advice import with_advice
+from delaytron.files.arrays import reason
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNSUSPICIOUS = 2**28  # bytes: what a file may always unpack to
@@ -160,7 +160,7 @@ def reading(path: Path) -> Iterator[None]:
     except BROKEN as problem:
         step = "take an undamaged copy, or rename the file if it is not compressed"
         line = _readable_lines(path) + 1
-        raise InvalidInput(f"{path}, line {line}: cannot be read on: {reason_of(problem)}; {step}") from None
+        raise InvalidInput(f"{path}, line {line}: cannot be read on: {reason(problem)}; {step}") from None
 
 
 def _readable_lines(path: Path) -> int:

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from delaytron.checks import reason_of, shown
 from delaytron.errors import InvalidInput
 from delaytron.files.advice import with_advice
+from delaytron.files.arrays import reason
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
@@ -56,7 +56,7 @@ def unpack_tensors(content: bytes, source: str) -> tuple[dict[str, str], Tensors
         tensors = load(content)
         texts = _texts(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as problem:
-        raise InvalidInput(f"{source} is not a safetensors file: {reason_of(problem)}; {OURS}") from None
+        raise InvalidInput(f"{source} is not a safetensors file: {reason(problem)}; {OURS}") from None
     if SEAL in texts and _digest(content, texts[SEAL]) != texts.pop(SEAL):
         raise InvalidInput(f"{source} is damaged: it does not match its SHA-256 digest; restore it from a backup")
     return texts, tensors
@@ -76,7 +76,7 @@ def _read_bytes(path: Path) -> bytes:
                 raise InvalidInput(f"{path} is not a safetensors file: its header would have {length} bytes; {OURS}")
             return begin + file.read()
     except OSError as problem:
-        raise InvalidInput(f"cannot read {shown(str(path))}: {with_advice(problem)}") from None
+        raise InvalidInput(f"cannot read {path}: {with_advice(problem)}") from None
 
 
 def _texts(content: bytes) -> dict[str, str]:
