@@ -2,8 +2,10 @@
 
 import math
 import numbers
+import os
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,48 @@ from delaytron.records import NEVER, Ints
 
 LONGEST_NAME = 200  # bytes of the name of a class
 MOST_NAME = 2**63  # integers stand in 64 bits on disk
+LONGEST_SHOWN = 60  # characters of a name or a value in a message
+LONGEST_REASON = 200  # characters of what another library says
 SMALLEST, LARGEST = 1e-50, 1e50  # of factors and of norms: beyond what 32-bit floats can hold, far from 64-bit limits
+
+
+def shown(value: Any) -> str:
+    r"""Return how a value looks in a message: one line, and not long.
+
+    Examples
+    --------
+    >>> print(shown("one\ntwo"))
+    'one\ntwo'
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an integer of thousands of digits, lists too deep to print: a message must not fail
+        return f"a value of type {type(value).__name__} that cannot be printed"
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
+
+
+def reason_of(problem: Exception) -> str:
+    """Return in one line why something failed, as another library or a missing key tells it.
+
+    Examples
+    --------
+    >>> reason_of(KeyError("seed")), reason_of(ValueError("one  two")), reason_of(MemoryError())
+    ("there is no 'seed'", 'one two', 'MemoryError')
+    """
+    text = " ".join(str(problem).split())[:LONGEST_REASON]
+    return f"there is no {text}" if type(problem) is KeyError else text or type(problem).__name__
+
+
+def did_you_mean(word: Any, words: Iterable[str]) -> str:
+    """Return the hint at the end of a message about a word that is not known; empty if none is close to it.
+
+    Examples
+    --------
+    >>> did_you_mean("gama", ["gamma", "eta"]), did_you_mean("lr", ["gamma", "eta"])
+    ('; did you mean gamma?', '')
+    """
+    close = get_close_matches(str(word)[:100], list(words), n=1) if isinstance(word, str) else []
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def check_number(name: str, value: Any) -> float:
@@ -23,38 +66,38 @@ def check_number(name: str, value: Any) -> float:
             return float(value)
     except OverflowError:
         pass
-    raise InvalidInput(
-        f"{name} must be a finite number, got {str(value)[:40] if isinstance(value, int) else repr(value)}"
-    )
+    raise InvalidInput(f"{name} must be a finite number, got {shown(value)}")
 
 
 def check_positive(name: str, value: Any) -> float:
     """A finite number above zero."""
     if check_number(name, value) <= 0:
-        raise InvalidInput(f"{name} must be above 0, got {value!r}")
+        raise InvalidInput(f"{name} must be above 0, got {shown(value)}")
     return float(value)
 
 
 def check_scale(name: str, value: Any, most: float = LARGEST) -> float:
     """A factor of the weights: above zero, and such that no product of a few of them leaves the floats."""
     if not SMALLEST <= check_positive(name, value) <= most:
-        raise InvalidInput(f"{name} must be from {SMALLEST:g} to {most:g}, got {value!r}")
+        raise InvalidInput(f"{name} must be from {SMALLEST:g} to {most:g}, got {shown(value)}")
     return float(value)
 
 
 def check_exploration(value: Any) -> float:
     """The exploration rate gamma, in (0, 1]."""
     if not 0 < check_number("gamma", value) <= 1:
-        raise InvalidInput(f"gamma must be in (0, 1], got {value!r}")
+        raise InvalidInput(f"gamma must be in (0, 1], got {shown(value)}")
     if value < SMALLEST:
-        raise InvalidInput(f"gamma must be in (0, 1] and at least {SMALLEST:g}, got {value!r}")
+        raise InvalidInput(f"gamma must be in (0, 1] and at least {SMALLEST:g}, got {shown(value)}")
     return float(value)
 
 
-def check_integer(name: str, value: Any, at_least: int) -> int:
-    """An integer that is not too small."""
+def check_integer(name: str, value: Any, at_least: int, at_most: int | None = None) -> int:
+    """An integer that is not too small, and not too large."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < at_least:
-        raise InvalidInput(f"{name} must be an integer of at least {at_least}, got {value!r}")
+        raise InvalidInput(f"{name} must be an integer of at least {at_least}, got {shown(value)}")
+    if at_most is not None and int(value) > at_most:
+        raise InvalidInput(f"{name} must be at most {at_most}, got {shown(value)}")
     return int(value)
 
 
@@ -86,7 +129,7 @@ def check_one_per_round(name: str, values: Any, count: int) -> Any:
 def check_distinct(what: str, names: Sequence[Any], same: str = "name") -> None:
     """At least one, and no two alike."""
     if not names or len(set(names)) < len(names):
-        raise InvalidInput(f"{what} must be at least one, and no two of the same {same}; got {names}")
+        raise InvalidInput(f"{what} must be at least one, and no two of the same {same}; got {shown(names)}")
 
 
 def check_bool(name: str, value: Any) -> bool:
@@ -96,7 +139,7 @@ def check_bool(name: str, value: Any) -> bool:
             return bool(value)
     except (TypeError, ValueError):  # an array has no single truth, and pandas.NA has none at all
         pass
-    raise InvalidInput(f"{name} must be True or False, got {value!r}")
+    raise InvalidInput(f"{name} must be True or False, got {shown(value)}")
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
@@ -104,9 +147,25 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     words = list(allowed)
     if isinstance(value, str) and value in words:
         return str(value)
-    close = get_close_matches(str(value), words, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    raise InvalidInput(f"{name} must be one of {', '.join(words)}; got {value!r}{hint}")
+    raise InvalidInput(f"{name} must be one of {', '.join(words)}; got {shown(value)}{did_you_mean(value, words)}")
+
+
+def check_path(name: str, path: Any) -> Path:
+    """Return a path that a file can have.
+
+    Examples
+    --------
+    >>> check_path("path", None)
+    Traceback (most recent call last):
+    ...
+    delaytron.errors.InvalidInput: path must be a str or a Path that is not empty, got None
+    """
+    try:
+        if path != "" and b"\0" not in os.fsencode(given := Path(path)):
+            return given
+    except (TypeError, ValueError):  # of another type, of lone surrogates, or an array, which has no single truth
+        pass
+    raise InvalidInput(f"{name} must be a str or a Path that is not empty, got {shown(path)}")
 
 
 def as_class_name(name: Any) -> str | int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import LARGEST, SMALLEST
+from delaytron.checks import LARGEST, SMALLEST, reason_of, shown
 from delaytron.errors import InvalidInput
 from delaytron.records import Ints, Stream
 
@@ -60,7 +60,7 @@ def as_numbers(X: Any) -> NDArray[Any]:
     try:
         given = np.asarray(X)
     except ValueError:
-        raise InvalidInput("X must be 2-D, got rows of different lengths") from None
+        raise InvalidInput("X must be 2-D, one row per example, got rows of different lengths") from None
     if given.dtype.kind in "biuf":
         return given
     if given.dtype.kind in "mM":  # NumPy would make plain integers of nanoseconds
@@ -68,7 +68,7 @@ def as_numbers(X: Any) -> NDArray[Any]:
     objects = np.asarray(X, dtype=object)
     for place, value in np.ndenumerate(objects):
         if not isinstance(value, numbers.Real | np.bool_):
-            raise InvalidInput(f"X must hold numbers only, got {value!r}{_at(*place)}")
+            raise InvalidInput(f"X must hold numbers only, got {shown(value)}{_at(*place)}")
     return objects
 
 
@@ -81,7 +81,7 @@ def _dense(given: NDArray[Any]) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):
             X = np.ascontiguousarray(given, dtype=np.float64)
     except OverflowError:
-        raise InvalidInput("X must hold numbers that fit into 64-bit floats, got a larger one") from None
+        raise InvalidInput("X must hold numbers that fit into 64-bit floats, got a larger one; scale it") from None
     first = first_not_finite(X.ravel())
     if first is not None:
         row, column = divmod(first, X.shape[1])
@@ -123,7 +123,7 @@ def _canonical(given: Any) -> "Sparse":
     try:
         X.check_format(full_check=True)
     except ValueError as error:
-        raise InvalidInput(f"X must be a valid CSR matrix, but {error}") from None
+        raise InvalidInput(f"X must be a valid CSR matrix, but {reason_of(error)}; build it anew") from None
     parts = [(X.data, np.float64), (X.indices, np.int32), (X.indptr, np.int32)]
     if not X.has_canonical_format or any(part.dtype != dtype for part, dtype in parts):
         X = type(X)(tuple(part.astype(dtype) for part, dtype in parts), shape=X.shape)

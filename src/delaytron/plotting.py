@@ -4,6 +4,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from delaytron.checks import check_path, reason_of
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
 from delaytron.files.atomic import replace_file
@@ -34,13 +35,14 @@ class LineStyle(TypedDict, total=False):
 
 def save_figure(figure: "Figure", path: str | Path) -> None:
     """Write a figure in the form that the ending of the path asks for; the same figure always gives the same bytes."""
-    target = Path(path)
-    if not target.suffix:
-        target = target.with_name(f"{target.name}.png")
+    target = check_path("path", path)
     try:
+        target = target if target.suffix else target.with_name(f"{target.name}.png")
         replace_file(target, _as_bytes(figure, target.suffix[1:].lower()))
-    except (OSError, ValueError) as problem:
-        raise InvalidInput(f"cannot save the figure as {path}: {problem}") from None
+    except OSError as problem:
+        raise InvalidInput(f"cannot save the figure as {path}: {problem.strerror or problem}") from None
+    except ValueError as problem:
+        raise InvalidInput(f"cannot save the figure as {path}: {reason_of(problem)}") from None
 
 
 def _as_bytes(figure: "Figure", form: str) -> bytes:

@@ -107,7 +107,7 @@ def test_a_full_disk_stops_nothing(tmp_path, decided):
     done = in_own_mounts(mount, DECIDE, {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(SOURCE)})
     assert succeed(done) == decided[0]
     (line,) = warnings_of(done)
-    assert line.endswith("cannot be written: No space left on device")
+    assert line.endswith("cannot be written: No space left on device; set NUMBA_CACHE_DIR to another folder")
 
 
 @mounts

@@ -117,7 +117,7 @@ def test_a_link_stays_and_what_it_points_to_is_written(there, tmp_path):
 @posix
 def test_a_link_to_itself_is_an_error_and_stays(tmp_path):
     (tmp_path / "a").symlink_to("a")
-    with pytest.raises(OSError, match=r"symbolic links: .*a'"):
+    with pytest.raises(OSError, match=r"symbolic links; give the path of a file: .*a'"):
         replace_file(tmp_path / "a", b"new")
     assert (tmp_path / "a").is_symlink()
 
@@ -228,7 +228,7 @@ def test_every_error_names_the_file_and_leaves_the_old_one(step, tmp_path, monke
     path.write_bytes(b"old")
     with monkeypatch.context() as patch:
         patch.setattr(os, step, failing(errno.ENOSPC))
-        with pytest.raises(OSError, match=r"No space left on device: '.*/a'$") as caught:
+        with pytest.raises(OSError, match=r"No space left on device; make room, then try again: '.*/a'$") as caught:
             replace_file(path, b"new")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(path))
     assert path.read_bytes() == b"old"
@@ -236,9 +236,9 @@ def test_every_error_names_the_file_and_leaves_the_old_one(step, tmp_path, monke
 
 
 def test_a_failed_write_names_the_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"No such file or directory: '.*/none/a'$"):
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory; check the path, .*: '.*/none/a'$"):
         replace_file(tmp_path / "none" / "a", b"new")
-    with pytest.raises(IsADirectoryError, match=rf"Is a directory: '{tmp_path}'$"):
+    with pytest.raises(IsADirectoryError, match=rf"Is a directory; give the path of a file: '{tmp_path}'$"):
         replace_file(tmp_path, b"new")
 
 
@@ -265,7 +265,8 @@ def test_a_full_disk_names_the_file(tmp_path):
     told = subprocess.run(
         [*command, sys.executable, "-c", FULL_DISK, tmp_path / "model"], capture_output=True, text=True, check=True
     )
-    assert told.stdout == f"[Errno 28] No space left on device: '{tmp_path / 'model'}'\n['model'] b'old'\n"
+    line = f"[Errno 28] No space left on device; make room, then try again: '{tmp_path / 'model'}'"
+    assert told.stdout == f"{line}\n['model'] b'old'\n"
 
 
 def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):

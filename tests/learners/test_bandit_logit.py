@@ -159,7 +159,7 @@ class TestRewards:
     def test_others_say_that_they_take_right_or_wrong_only(self):
         learner = dt.Pab(3, 2, seed=0)
         number = learner.decide([1.0, 2.0]).id
-        with pytest.raises(dt.InvalidInput, match=r"Pab takes feedback\(id, correct=...\), nothing else"):
+        with pytest.raises(dt.InvalidInput, match=r"Pab takes feedback\(id, correct=...\); got "):
             learner.feedback(number, reward=0.5)
 
     def test_noise_is_about_right_and_wrong(self):

@@ -51,7 +51,7 @@ def test_a_flipped_bit_among_the_numbers_is_said_in_one_clear_line(tmp_path):
     content = bytearray(small(tmp_path / "a"))
     content[-1] ^= 1
     (tmp_path / "a").write_bytes(content)
-    message = f"{tmp_path / 'a'} is damaged: it does not match its SHA-256 digest; take a copy of it instead"
+    message = f"{tmp_path / 'a'} is damaged: it does not match its SHA-256 digest; restore it from a backup"
     assert refusal(tmp_path / "a") == message
 
 

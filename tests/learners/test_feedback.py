@@ -252,5 +252,5 @@ def test_where_an_average_makes_no_sense_it_is_refused(name):
 
 
 def test_an_unknown_option_is_a_type_error_as_for_any_function():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'gama'"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'gama'; did you mean gamma\?"):
         dt.Delaytron(3, 2, gama=0.1)

@@ -45,3 +45,24 @@ def test_a_table_of_times_is_no_data_set():
     X = np.array([["2026-01-01"], ["2026-01-02"]], "datetime64[ns]")
     with pytest.raises(dt.InvalidInput, match="turn times into numbers, such as hours"):
         dt.simulate("delaytron", (X, [0, 1]))
+
+
+@pytest.mark.parametrize("cls", [dt.BanditLogit, dt.Banditron, dt.Perceptron])
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((2**70, 2), "n_classes must be at most 2147483647, got 1180591620717411303424"),
+        ((3, 10**400), r"n_features must be at most 2147483647, got 10+\.\.\."),
+        ((2**31 - 1, 2**31 - 1), "n_classes=2147483647 and n_features=2147483647 need more memory than there is"),
+    ],
+)
+def test_a_size_that_no_memory_holds_is_refused(cls, size, message):
+    with pytest.raises(dt.InvalidInput, match=message):
+        cls(*size)
+
+
+@pytest.mark.parametrize("path", [None, 5, b"a", ""])
+def test_what_is_no_path_is_refused(path):
+    for call in (dt.Banditron(3, 2).save, dt.Banditron(3, 2).export_onnx, dt.load):
+        with pytest.raises(dt.InvalidInput, match=r"^path must be a str or a Path that is not empty, got "):
+            call(path)

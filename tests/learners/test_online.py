@@ -95,15 +95,15 @@ BAD_FEEDBACK = [
         (3,),
         {},
         dt.InvalidInput,
-        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\), nothing else",
+        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\); got ",
     ),
     (
         (3,),
         {"label": 1},
         dt.InvalidInput,
-        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\), nothing else",
+        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\); got ",
     ),
-    ((3, True), {"label": 1}, dt.InvalidInput, "nothing else"),
+    ((3, True), {"label": 1}, dt.InvalidInput, "; got correct=True, label=1"),
 ]
 
 
@@ -225,7 +225,7 @@ def test_a_perceptron_is_told_the_true_label():
     learner = dt.Perceptron(3, 2, seed=0)
     decision = learner.decide([1.0, 0.5])
     assert (decision.label, decision.prob) == (0, 1.0)
-    with pytest.raises(dt.InvalidInput, match=r"Perceptron takes feedback\(id, label=...\), nothing else"):
+    with pytest.raises(dt.InvalidInput, match=r"Perceptron takes feedback\(id, label=...\); got "):
         learner.feedback(decision.id, correct=True)
     with pytest.raises(dt.InvalidInput, match=r"label must be in 0..2, got 3"):
         learner.feedback(decision.id, label=3)

@@ -55,5 +55,5 @@ def test_answers_of_another_kind_are_refused(tmp_path):
             dt.load(tmp_path / "a")
     changed = tensors | {"answers": tensors["answers"] - 0.5}
     (tmp_path / "a").write_bytes(b"".join(pack_tensors(changed, texts)))
-    with pytest.raises(dt.InvalidInput, match="answers makes no sense"):
+    with pytest.raises(dt.InvalidInput, match="answers is inconsistent"):
         dt.load(tmp_path / "a")

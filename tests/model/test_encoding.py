@@ -358,7 +358,7 @@ BAD_WHEN_HASHED = [
     ({"a": "\udfff"}, "valid Unicode"),
     ({"a": {"x": 1}.items()}, "got a dict_items"),
     ({"a" * 10**6: math.inf}, "must be finite"),
-    ({"a": [10**5000]}, "list of strings only, got a int that cannot be printed in it"),
+    ({"a": [10**5000]}, "list of strings only, got a value of type int that cannot be printed in it"),
     ({"a": [0, "b" * 10**6]}, "list of strings only"),
 ]
 

@@ -169,6 +169,8 @@ def test_a_model_shows_what_it_is():
         ({"seed": -1}, "seed must be"),
         ({"gamma": 2.0}, "gamma must be"),
         ({"journal": 5}, "cannot be the path"),
+        ({"journal": "a" * 5000}, "cannot be the path of a journal: [Errno 36] File name too long"),
+        ({"features": 2**70}, "features must be at most 16777216, got 1180591620717411303424"),
         ({"journal": "no/such/folder/a.db"}, "no folder"),
     ],
 )
@@ -241,3 +243,18 @@ def test_rows_of_many_decisions_may_be_sparse():
     rows = np.eye(4)[[0, 2, 3]]
     decided = [dt.Model(["a", "b"], features=4, seed=1).decide_many(given) for given in (rows, csr_array(rows))]
     assert [one[1:] for one in decided[0]] == [one[1:] for one in decided[1]]
+
+
+@pytest.mark.parametrize("xs", [None, 5, 0.5, np.array(3.0), {"a": 1}])
+def test_what_is_no_list_of_rows_is_refused(xs):
+    model = dt.Model(CLASSES, features=2, seed=0)
+    with pytest.raises(dt.InvalidInput, match=r"X must |xs must be a list, one for each decision; got "):
+        model.decide_many(xs)
+    assert model.stats().decisions == 0
+
+
+def test_a_journal_that_is_not_there_says_how_to_make_it(tmp_path):
+    for path in (tmp_path / "a.db", tmp_path / "empty.db"):
+        (tmp_path / "empty.db").touch()
+        with pytest.raises(dt.InvalidInput, match=r"or make a new one by dt\.Model\(classes, journal=path\)$"):
+            dt.Model.open(path)

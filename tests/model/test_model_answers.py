@@ -68,6 +68,7 @@ def test_an_expired_decision_says_so(clock):
         ({"label": "smal"}, "did you mean small?"),
         ({"label": 0}, "got 0"),
         ({"label": ["small"]}, "got ['small']"),
+        ({"label": np.array(["small", "large"])}, "name of a class, got array("),
     ],
 )
 def test_answers_that_are_none_are_refused(answer, words):

@@ -393,7 +393,7 @@ class TestOutput:
         (["--best", "0.5"], "best must be in [0, 0.4], got 0.5"),
         (["--norm", "0"], "norm must be above 0, got 0.0"),
         (["--radius", "-1"], "radius must be above 0, got -1.0"),
-        (["--loss", "0.1"], "a loss is that of weights of a known norm: give the norm, too"),
+        (["--loss", "0.1"], "loss needs norm, that of the weights with this loss; give norm, or leave out loss"),
         (["--norm", "1", "--loss", "-1"], "loss must be at least 0, got -1.0"),
         (["--runs", "0"], "runs must be an integer of at least 1, got 0"),
         (["--limit", "0"], "limit must be an integer of at least 1, got 0"),
@@ -410,7 +410,7 @@ def test_bad_input_is_one_line_and_exit_code_2(flags, message):
 
 
 def test_what_is_missing_or_does_not_fit_is_one_line_and_exit_code_2():
-    complain("how many classes are there?", *shlex.split("--rounds 100 --delay 1 --target 0.1"))
+    complain("classes must be given where there are no data", *shlex.split("--rounds 100 --delay 1 --target 0.1"))
     complain("Missing option '--target'", *shlex.split("--rounds 100 --delay 1"))
     complain(
         "classes must be those of the data, 10, or left out; got 9",

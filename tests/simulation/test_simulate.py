@@ -205,6 +205,26 @@ def test_minus_one_means_all_threads():
     assert same_bits(simulate(n_jobs=-1).mistakes, simulate(n_jobs=1).mistakes)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"progress": 5}, "progress must be a function of the number of rounds just played, got 5"),
+        ({"n_jobs": np.zeros(2)}, "n_jobs must be an integer of at least 1, got array"),
+        ({"gamma": {"a": 1}}, "gamma must be a value or a list of values, got {'a': 1}"),
+        ({"gama": 0.1}, r"; got gama; did you mean gamma\?$"),
+        ({"log": 5}, "log must be a str or a Path that is not empty, got 5"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(wrong, message):
+    with pytest.raises(dt.InvalidInput, match=message):
+        simulate(**wrong)
+
+
+def test_only_a_learner_can_be_replayed():
+    with pytest.raises(dt.InvalidInput, match=r"learner must be one, as in .*; got 'banditron'"):
+        dt.replay("banditron", [[1.0]], [0], [1], [0.5])
+
+
 def test_the_known_errors_on_synsep_are_met():
     """ALGORITHMS.md 2.3: Perceptron .0002 and .0988 at T = 1e5, Banditron .0156 (greedy .0033) at T = 1e6.
 

@@ -81,12 +81,24 @@ def test_regret_is_what_was_lost_more():
 
 def test_what_has_no_regret_is_refused():
     data = small()
-    with pytest.raises(dt.InvalidInput, match="linear in the row; those of exp3 are not"):
+    with pytest.raises(dt.InvalidInput, match="linear in the row, got exp3; leave it out, or take another learner"):
         dt.simulate("exp3", data, regret=True)
     with pytest.raises(dt.InvalidInput, match="did not note their losses"):
         theory.regret(dt.simulate("delaytron", data), data, np.zeros((3, 4)))
-    with pytest.raises(dt.InvalidInput, match=r"a comparator must have the shape \(3, 4\), got \(4, 3\)"):
+    with pytest.raises(dt.InvalidInput, match=r"W must have the shape \(3, 4\), got \(4, 3\)"):
         theory.hinge_losses(np.zeros((4, 3)), data)
+    with pytest.raises(dt.InvalidInput, match=r"W must have the shape \(3, 4\), got \(\)"):
+        theory.hinge_losses(None, data)
+    with pytest.raises(dt.InvalidInput, match=r"W must be numbers of the shape \(3, 4\), got \[\[1\], \[1, 2\]\]"):
+        theory.hinge_losses([[1], [1, 2]], data)
+    with pytest.raises(dt.InvalidInput, match=r"result must be what dt\.simulate\(\.\.\., regret=True\) .*, got 7"):
+        theory.regret(7, data, np.zeros((3, 4)))
+    with pytest.raises(
+        dt.InvalidInput, match=r"candidates must be a list of at least one matrix of weights, got \[\]; comparator_path"
+    ):
+        theory.best_comparator([], np.sum)
+    with pytest.raises(dt.InvalidInput, match="strengths must be above 0, got -1"):
+        theory.comparator_path(data, [-1])
 
 
 @given(seed=st.integers(0, 10**6), sparse=st.booleans())

@@ -231,6 +231,11 @@ def test_corollary_r3_wants_a_rate_up_to_one_half():
 
 
 def test_words_that_a_bound_does_not_know_are_refused():
+    for arguments in ({}, {"gamma": 0.1}):
+        with pytest.raises(InvalidInput, match="the bound also needs n_rounds, comparator_loss; got "):
+            theory.table(arguments)
+    with pytest.raises(InvalidInput, match=r"arguments must be a dict, as in \{'gamma': 0\.1\}; got 5"):
+        theory.table(5)
     with pytest.raises(TypeError, match="unexpected keyword argument 'gama'"):
         theory.theorem_r1(**WORKED, outstanding=5, gama=0.1)
     with pytest.raises(InvalidInput, match="tight must be True or False, got 'yes'"):

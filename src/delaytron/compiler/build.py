@@ -106,7 +106,7 @@ def _keep(compiled: Any) -> None:
 def _warn_of_missing(problem: object) -> None:
     from numba import __version__  # noqa: PLC0415
 
-    warn_once(f"compiling takes longer, since Numba {__version__} lacks a private part ({problem}); see pyproject.toml")
+    warn_once(f"compiling takes longer, since Numba {__version__} lacks a private part ({problem}); update delaytron")
 
 
 def folder_of(compiled: Any) -> Path | None:

@@ -63,7 +63,8 @@ class KernelCache:
         try:
             _write(path, seal(path.name, dumps((signature, self._form.reduce(result)))))
         except Exception as error:  # a full disk, a folder gone: no reason to fail
-            warn_once(f"compiled code is not kept, since {self._folder} cannot be written: {_reason(error)}")
+            problem = f"{self._folder} cannot be written: {_reason(error)}"
+            warn_once(f"compiled code is not kept, since {problem}; set NUMBA_CACHE_DIR to another folder")
 
     def flush(self) -> None:
         """Remove the files of this kernel, before Numba compiles it again."""

@@ -79,5 +79,5 @@ def warn_of_change(error: Exception) -> None:
     """Say that parts are compiled in Numba's own way."""
     warn_once(
         f"compiling takes longer, since Numba {numba.__version__} changed a private part "
-        f"({type(error).__name__}: {error}); see pyproject.toml"
+        f"({type(error).__name__}: {error}); update delaytron"
     )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-CODE = "it holds Python objects, which may run code"
+CODE = "it holds Python objects, which may run code; save plain numbers instead"
 BROKEN = (  # what a damaged file leads to; RuntimeError: an encrypted one, an unknown compression, deep nesting
     *(OSError, EOFError, ValueError, TypeError, SyntaxError, KeyError, RuntimeError, OverflowError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, LZMAError, TokenError),

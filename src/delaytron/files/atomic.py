@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from delaytron.errors import InvalidInput
+from delaytron.files.advice import with_advice
 from delaytron.files.locks import lock_file
 
 if sys.platform != "win32":
@@ -82,11 +83,11 @@ def replace_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let every error of the system that happens inside name this file."""
+    """Let every error of the system that happens inside name this file, and say what to do."""
     try:
         yield
     except OSError as problem:
-        raise OSError(problem.errno, problem.strerror or str(problem), str(path)) from None
+        raise OSError(problem.errno, with_advice(problem), str(path)) from None
 
 
 def _final_target(path: Path) -> Path:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from delaytron.errors import InvalidInput
+from delaytron.files.advice import with_advice
+from delaytron.files.arrays import reason
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNSUSPICIOUS = 2**28  # bytes: what a file may always unpack to
@@ -154,10 +156,11 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, IsADirectoryError, PermissionError) as problem:
-        raise InvalidInput(f"cannot read {str(path)!r}: {problem.strerror}") from None
+        raise InvalidInput(f"cannot read {str(path)!r}: {with_advice(problem)}") from None
     except BROKEN as problem:
-        reason = str(problem) or type(problem).__name__
-        raise InvalidInput(f"{path}, line {_readable_lines(path) + 1}: cannot be read on: {reason}") from None
+        step = "take an undamaged copy, or rename the file if it is not compressed"
+        line = _readable_lines(path) + 1
+        raise InvalidInput(f"{path}, line {line}: cannot be read on: {reason(problem)}; {step}") from None
 
 
 def _readable_lines(path: Path) -> int:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from delaytron.errors import InvalidInput
+from delaytron.files.advice import with_advice
 
 if sys.platform != "win32":
     import fcntl
@@ -15,7 +16,7 @@ def open_lock(path: Path, mode: int) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), mode)
     except OSError as problem:
-        raise InvalidInput(f"cannot write {path}: {problem.strerror}; check the rights of its folder") from None
+        raise InvalidInput(f"cannot write {path}: {with_advice(problem)}") from None
 
 
 def lock_file(descriptor: int, *, wait: bool = False) -> bool:

@@ -9,11 +9,14 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
+from delaytron.files.advice import with_advice
+from delaytron.files.arrays import reason
 
 Tensors: TypeAlias = dict[str, NDArray[Any]]
 
 MAX_HEADER = 2**16  # bytes; ours have some 2,000
 SEAL = "sha256"
+OURS = "give a file that save(path) wrote, or restore it from a backup"
 BLANK = b"0" * 64  # stands where the digest will, while it is computed
 
 
@@ -53,27 +56,27 @@ def unpack_tensors(content: bytes, source: str) -> tuple[dict[str, str], Tensors
         tensors = load(content)
         texts = _texts(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as problem:
-        raise InvalidInput(f"{source} is not a safetensors file: {problem}") from None
+        raise InvalidInput(f"{source} is not a safetensors file: {reason(problem)}; {OURS}") from None
     if SEAL in texts and _digest(content, texts[SEAL]) != texts.pop(SEAL):
-        raise InvalidInput(f"{source} is damaged: it does not match its SHA-256 digest; take a copy of it instead")
+        raise InvalidInput(f"{source} is damaged: it does not match its SHA-256 digest; restore it from a backup")
     return texts, tensors
 
 
 def _read_bytes(path: Path) -> bytes:
     """Return the whole file, if it is one and its header is not larger than any of ours could be."""
-    if not path.exists():
-        raise InvalidInput(f"there is no file {path}; check the name")
-    if not path.is_file():
-        raise InvalidInput(f"{path} is not a safetensors file: it is a folder, a device or a pipe")
     try:
+        if not path.exists():
+            raise InvalidInput(f"there is no file {path}; check the path")
+        if not path.is_file():
+            raise InvalidInput(f"{path} is not a safetensors file: it is a folder, a device or a pipe; {OURS}")
         with path.open("rb") as file:
             begin = file.read(8)
             length = int.from_bytes(begin, "little")
             if length > MAX_HEADER:
-                raise InvalidInput(f"{path} is not a safetensors file of ours: its header would have {length} bytes")
+                raise InvalidInput(f"{path} is not a safetensors file: its header would have {length} bytes; {OURS}")
             return begin + file.read()
     except OSError as problem:
-        raise InvalidInput(f"cannot read {path}: {problem.strerror}") from None
+        raise InvalidInput(f"cannot read {path}: {with_advice(problem)}") from None
 
 
 def _texts(content: bytes) -> dict[str, str]:

@@ -4,10 +4,12 @@ import json
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from delaytron.checks import check_bool, check_number
+from delaytron.checks import check_bool, check_number, shown
 from delaytron.errors import ConflictingFeedback, InvalidInput, UnknownDecision
 from delaytron.journal.ids import never_issued
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, OPEN, Status
+
+LONGEST_LIST = 200  # characters of the names of classes in a message
 
 
 class Answering(NamedTuple):
@@ -42,7 +44,7 @@ def read_value(answering: Answering, correct: Any, label: Any, reward: Any, play
     names = [name for name, value in given.items() if value is not None]
     allowed = _allowed(answering)
     if len(names) != 1 or names[0] not in allowed:
-        came = ", ".join(f"{name}={given[name]!r}" for name in names) or "nothing"
+        came = ", ".join(f"{name}={shown(given[name])}" for name in names) or "nothing"
         only = "; this learner takes right or wrong only" if names == ["reward"] and answering.told == "correct" else ""
         raise InvalidInput(f"feedback takes one of {', '.join(f'{name}=...' for name in allowed)}; got {came}{only}")
     if label is not None:
@@ -60,18 +62,18 @@ def _allowed(answering: Answering) -> tuple[str, ...]:
 def _reward(reward: Any) -> float:
     number = check_number("reward", reward)
     if not 0 <= number <= 1:
-        raise InvalidInput(f"reward must be from 0 (wrong) to 1 (right), got {reward!r}")
+        raise InvalidInput(f"reward must be from 0 (wrong) to 1 (right), got {shown(reward)}")
     return number
 
 
 def _index(classes: tuple[Any, ...], label: Any) -> int:
-    plain = label.item() if hasattr(label, "item") else label  # a number of NumPy
+    plain = label.item() if getattr(label, "ndim", None) == 0 else label  # a number of NumPy
     for index, name in enumerate(classes):
         if type(name) is type(plain) and name == plain:
             return index
     close = get_close_matches(str(label), [str(name) for name in classes], n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(map(str, classes[:10]))}"
-    raise InvalidInput(f"label must be the name of a class, got {label!r}; {hint}")
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(map(str, classes[:10]))[:LONGEST_LIST]}"
+    raise InvalidInput(f"label must be the name of a class, got {shown(label)}; {hint}")
 
 
 def reply(id: str, known: Status | None, value: float, answering: Answering) -> str:

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from delaytron.errors import InvalidInput, JournalError
 from delaytron.journal.forks import Connection
+from delaytron.journal.problems import error_code, opening_error, with_step
 
 PATIENCE = 30.0  # seconds that others may take with their writing
 RETRY = 0.0003  # seconds between two tries
 GAP, GAP_EVERY = 0.0005, 0.1  # seconds: the owner lets others write for so long, so often
-FOREIGN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 PRAGMAS = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "cache_size = -16000")
 
 T = TypeVar("T")
@@ -22,16 +22,6 @@ T = TypeVar("T")
 
 class BusyError(JournalError):
     """Another process writes just now, and the caller did not want to wait for it."""
-
-
-def error_code(problem: sqlite3.Error) -> int:
-    """Return the kind of an error; those that Python finds by itself have none."""
-    return getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-
-
-def one_line(problem: Exception) -> str:
-    """Return the message of an error, which may quote what is in a file."""
-    return " ".join(str(problem).split())
 
 
 def patiently(action: Callable[[], T]) -> T:
@@ -89,18 +79,6 @@ def _prepare(connection: sqlite3.Connection) -> None:
     for pragma in PRAGMAS:
         patiently(partial(connection.execute, f"PRAGMA {pragma}"))
     patiently(lambda: connection.execute("PRAGMA schema_version").fetchone())  # the first look at the file
-
-
-def opening_error(path: Path, problem: sqlite3.Error) -> InvalidInput | JournalError:
-    """Say why a file cannot be opened: it is the wrong one, or it could not be read just now."""
-    code = error_code(problem)
-    if code == sqlite3.SQLITE_NOTADB:
-        return InvalidInput(f"{path} is not a journal: it is no SQLite file; give the path of a journal, or a new one")
-    if code in FOREIGN:
-        return InvalidInput(
-            f"{path} cannot be opened for writing ({one_line(problem)}); check its rights and those of its folder"
-        )
-    return JournalError(f"{path} could not be opened: {one_line(problem)}; check the disk, then try again")
 
 
 def _begin_patiently(connection: sqlite3.Connection) -> None:
@@ -236,6 +214,4 @@ class Database:
             return action()
         except sqlite3.Error as problem:
             self._failed = True
-            raise JournalError(
-                f"{self._path} could not be written: {one_line(problem)}; make room or check the disk, then try again"
-            ) from problem
+            raise JournalError(f"{self._path} could not be written: {with_step(problem)}") from problem

@@ -11,8 +11,9 @@ from typing import Any, Self
 from delaytron.errors import JournalError
 from delaytron.journal.answers import Answering, read_answering, read_value, reply
 from delaytron.journal.clock import Clock
-from delaytron.journal.database import one_line, patiently, reconnect
+from delaytron.journal.database import patiently, reconnect
 from delaytron.journal.ids import check_id
+from delaytron.journal.problems import with_step
 from delaytron.journal.queries import STATUS, as_status
 from delaytron.journal.records import ANSWERED, EXPIRED, OPEN, Status
 from delaytron.journal.tables import find_file, naming_damage, open_existing, read_format, read_meta
@@ -56,7 +57,7 @@ class Journal:
             except sqlite3.Error as problem:
                 self._drop()
                 raise JournalError(
-                    f"{self._path} could not be written: {one_line(problem)}; the answer was not accepted, try again"
+                    f"{self._path} could not be written, and the answer was not accepted: {with_step(problem)}"
                 ) from problem
             finally:
                 self._roll_back()

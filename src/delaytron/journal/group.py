@@ -146,14 +146,15 @@ class GroupCommit:
         if (lost := self._lost) is not None:
             self._lost = None
             raise JournalError(
-                f"{self._name}: the last facts were acknowledged and could not be written: {lost}; they are lost"
+                f"{self._name}: the last facts were acknowledged and could not be written: {lost}; "
+                "they are lost: repeat the last calls"
             ) from lost
 
     def _leave(self, member: Member, force: bool = False) -> Batch:
         """Let the next one in; commit if nobody waits or the batch is full."""
         batch = self._batch
         if batch is None or self._inside is not member:
-            raise JournalError(f"{self._name}: this batch was rolled back; nothing of it was acknowledged")
+            raise JournalError(f"{self._name}: this batch was rolled back; nothing of it was acknowledged; try again")
         full = force or batch.spoiled is not None or self._is_full(batch)
         with self._mutex:
             goes_on = not full and (self._lazy or len(self._queue) > 0)

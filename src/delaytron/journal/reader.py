@@ -7,7 +7,8 @@ from threading import Lock
 from typing import Any
 
 from delaytron.errors import JournalError
-from delaytron.journal.database import one_line, patiently, reconnect
+from delaytron.journal.database import patiently, reconnect
+from delaytron.journal.problems import with_step
 
 
 class Reader:
@@ -28,9 +29,7 @@ class Reader:
                 return patiently(lambda: connection.execute(sql, values).fetchall())
             except sqlite3.Error as problem:
                 self._drop()
-                raise JournalError(
-                    f"{self._path} could not be read: {one_line(problem)}; check the disk, then try again"
-                ) from problem
+                raise JournalError(f"{self._path} could not be read: {with_step(problem)}") from problem
 
     def close(self) -> None:
         """Close the connection."""

@@ -139,7 +139,7 @@ class FactStore:
     def settle(self, id: str, status: int, value: float | None = None) -> None:
         """Write what became of a decision; only one that is open or expired can change. Within a batch."""
         if not self._change(queries.SETTLE, (status, value, id, OPEN, EXPIRED)).rowcount:
-            raise UnknownDecision(f"decision {id!r} is not open: it was never issued, or was settled before")
+            raise UnknownDecision(f"decision {id!r} is not open: never issued, or settled before; check the id")
 
     def inbox(self) -> list[Arrival]:
         """Take the answers that other processes gave, oldest first. Within a batch."""

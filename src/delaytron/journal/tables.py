@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from delaytron.checks import reason_of, shown
 from delaytron.errors import DelaytronError, InvalidInput, JournalError
-from delaytron.journal.database import closed_after_error, connect, one_line, patiently
+from delaytron.journal.database import closed_after_error, connect, patiently
+from delaytron.journal.problems import one_line
 from delaytron.journal.queries import PUT_META
 
 FORMAT = 2
+MAKE = "check the path, or make a new one by dt.Model(classes, journal=path)"
 APPLICATION = 0x44744A72  # "DtJr": marks an SQLite file as ours
 REQUESTS = (
     "CREATE TABLE requests (key TEXT PRIMARY KEY, fingerprint BLOB NOT NULL, reply BLOB NOT NULL,"
@@ -36,7 +39,9 @@ def find_file(path: str | Path) -> Path:
         folder = target.parent
         found = target.exists(), target.is_file(), folder.is_dir()
     except (OSError, RuntimeError, ValueError, TypeError) as problem:
-        raise InvalidInput(f"{path!r} cannot be the path of a journal: {problem}; give the path of a file") from None
+        raise InvalidInput(
+            f"{shown(path)} cannot be the path of a journal: {reason_of(problem)}; give the path of a file"
+        ) from None
     there, is_file, has_folder = found
     if not has_folder:
         raise InvalidInput(f"cannot open {path}: there is no folder {folder}; make it first")
@@ -72,7 +77,7 @@ def naming_damage(path: Path) -> Iterator[None]:
 def open_tables(path: Path, config: bytes | None) -> sqlite3.Connection:
     """Open the journal of the process that decides; with a configuration, make it if there is none."""
     if config is None and not path.exists():
-        raise InvalidInput(f"there is no journal {path}; give a configuration to make one")
+        raise InvalidInput(f"there is no journal {path}; {MAKE}")
     connection = connect(path, create=config is not None)
     with closed_after_error(path, connection):
         _use_wal(path, connection)
@@ -83,7 +88,7 @@ def open_tables(path: Path, config: bytes | None) -> sqlite3.Connection:
 def open_existing(path: Path) -> sqlite3.Connection:
     """Open a journal that another process owns: nothing is made or changed."""
     if not path.exists():
-        raise InvalidInput(f"there is no journal {path}; the process that decides makes it")
+        raise InvalidInput(f"there is no journal {path}; check the path: the process that decides makes it")
     connection = connect(path)
     with closed_after_error(path, connection):
         _raise_if_older(path, read_format(path, connection))
@@ -155,7 +160,7 @@ def _create_or_migrate(path: Path, connection: sqlite3.Connection, config: bytes
 
 def _create(path: Path, connection: sqlite3.Connection, config: bytes | None) -> None:
     if config is None:
-        raise InvalidInput(f"{path} is empty; give a configuration to make a journal of it")
+        raise InvalidInput(f"{path} is empty, and no journal; {MAKE}")
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     for table in TABLES:
         connection.execute(table)

@@ -7,7 +7,8 @@ from typing import Any, Self, TypeVar
 
 from delaytron.errors import InvalidInput, JournalError
 from delaytron.journal import queries
-from delaytron.journal.database import closed_after_error, opening_error, patiently
+from delaytron.journal.database import closed_after_error, patiently
+from delaytron.journal.problems import opening_error, with_step
 from delaytron.journal.records import Fact, Snapshot, Status
 from delaytron.journal.tables import FORMAT, find_file, read_format, read_meta
 
@@ -110,7 +111,7 @@ class JournalView:
         try:
             return patiently(action)
         except sqlite3.Error as problem:
-            raise JournalError(f"{self.path} could not be read: {problem}; restore it from a backup") from problem
+            raise JournalError(f"{self.path} could not be read: {with_step(problem)}") from problem
 
 
 def _connect(path: Path) -> sqlite3.Connection:

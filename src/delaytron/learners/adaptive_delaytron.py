@@ -119,4 +119,6 @@ class AdaptiveDelaytron(Learner):
         params = Params(self.gamma, self.tracker == "instant", self.count_self, self.restart)
         super().__init__(n_classes, n_features, params, common)
         if self.average and self.restart:
-            raise InvalidInput("restart=True forgets the weights now and then; leave out average=True")
+            raise InvalidInput(
+                "restart=True forgets the weights now and then, so they have no average; leave out average=True"
+            )

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_integer, check_number, check_scale
+from delaytron.checks import check_integer, check_number, check_scale, shown
 from delaytron.compiler.kernel import fill, interpreted, kernel, slot
 from delaytron.errors import InvalidInput
 from delaytron.kernels.centred import first_of, hide_others, score_row, squared_length
@@ -227,7 +227,7 @@ def check_floor(floor: Any, n_classes: int) -> float:
     """Return the least probability of a label, or raise."""
     number = check_number("explore_floor", floor)
     if not 0.0 <= number <= 1.0 / n_classes:
-        raise InvalidInput(f"explore_floor must be from 0 to 1/K = {1 / n_classes:g}, got {floor!r}")
+        raise InvalidInput(f"explore_floor must be from 0 to 1/K = {1 / n_classes:g}, got {shown(floor)}")
     return number
 
 
@@ -235,5 +235,5 @@ def check_forget(forget: Any) -> float:
     """Return the share that is forgotten with an answer, or raise."""
     number = check_number("forget", forget)
     if not 0.0 <= number < 1.0:
-        raise InvalidInput(f"forget must be at least 0 and below 1, got {forget!r}")
+        raise InvalidInput(f"forget must be at least 0 and below 1, got {shown(forget)}")
     return number

@@ -4,7 +4,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_choice
+from delaytron.checks import check_choice, shown
 from delaytron.errors import InvalidInput
 from delaytron.kernels.loop import ANSWERED, EXPIRED
 from delaytron.learners.base import Learner
@@ -164,9 +164,11 @@ class Bold(Learner):
 def _fresh(base: Any) -> Learner:
     """Return the base if it can be one."""
     if not isinstance(base, Learner) or base.rule.per_round_state:
-        raise InvalidInput(f"base must be a learner that is no pool, as in Bold(Banditron(9, 400)); got {base!r}")
+        raise InvalidInput(f"base must be a learner that is no pool, as in Bold(Banditron(9, 400)); got {shown(base)}")
     if base.ledger.rounds:
-        raise InvalidInput(f"base must be fresh, this {type(base).__name__} has played {base.ledger.rounds} rounds")
+        raise InvalidInput(
+            f"base must be fresh, this {type(base).__name__} has played {base.ledger.rounds} rounds; make a new one"
+        )
     for name, default in COMMON.items():
         if name not in ("seed", "standardize", "ties") and getattr(base, name) != default:
             raise InvalidInput(f"{name} belongs to the pool, as in Bold(base, {name}={getattr(base, name)!r})")

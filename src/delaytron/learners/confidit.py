@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_choice, check_integer, check_number, check_scale
+from delaytron.checks import check_choice, check_integer, check_number, check_scale, shown
 from delaytron.compiler.kernel import fill, kernel, slot
 from delaytron.errors import InvalidInput
 from delaytron.kernels.diagonal import grow_class, inverse_diagonal
@@ -235,7 +235,7 @@ class Confidit(Learner):
         self.eta = check_scale("eta", eta)
         self.matrix = check_choice("matrix", matrix, ("full", "diagonal"))
         if not -1 < self.alpha <= 1:
-            raise InvalidInput(f"alpha must be in (-1, 1], got {alpha!r}")
+            raise InvalidInput(f"alpha must be in (-1, 1], got {shown(alpha)}")
         if self.matrix == "full":
             check_memory(
                 check_integer("n_classes", n_classes, at_least=2), check_integer("n_features", n_features, at_least=1)

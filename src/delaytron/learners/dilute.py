@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_choice, check_exploration, check_integer
+from delaytron.checks import check_choice, check_exploration, check_integer, shown
 from delaytron.compiler.kernel import kernel
 from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import argmax
@@ -208,7 +208,7 @@ class Dilute(Learner):
         self.gamma, self.m = check_exploration(gamma), check_integer("m", m, at_least=1)
         self.estimator = check_choice("estimator", estimator, ("inclusion", "set"))
         if self.m >= K:
-            raise InvalidInput(f"m must be below n_classes = {K}, got {m!r}")
+            raise InvalidInput(f"m must be below n_classes = {K}, got {shown(m)}")
         n_sets = comb(K, self.m) if min(self.m, K - self.m) <= MAX_SMALLER_SIDE else MOST_SETS
         if n_sets >= MOST_SETS:
             raise InvalidInput(f"{K} labels have 2^53 or more sets of m = {m}, too many to draw from; choose another m")

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import check_choice, check_integer, check_number
+from delaytron.checks import check_choice, check_integer, check_number, shown
 from delaytron.errors import InvalidInput
 from delaytron.kernels.loop import DROPPED, EXPIRED
 from delaytron.records import NEVER, Bytes
@@ -66,8 +66,8 @@ def read_noise(noise: Any) -> tuple[float, float]:
     try:
         rho0, rho1 = noise
     except (TypeError, ValueError):
-        raise InvalidInput(f"noise must be (rho0, rho1), as in noise=(0.1, 0.2); got {noise!r}") from None
+        raise InvalidInput(f"noise must be (rho0, rho1), as in noise=(0.1, 0.2); got {shown(noise)}") from None
     rates = check_number("rho0", rho0), check_number("rho1", rho1)
     if min(rates) < 0 or sum(rates) >= 1:
-        raise InvalidInput(f"rho0 and rho1 must be at least 0 with a sum below 1; got {rho0!r} and {rho1!r}")
+        raise InvalidInput(f"rho0 and rho1 must be at least 0 with a sum below 1; got {shown(rho0)} and {shown(rho1)}")
     return rates

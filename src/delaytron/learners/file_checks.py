@@ -87,7 +87,7 @@ def check_open_decisions(learner: "Stateful", sparse: bool, tensors: Tensors) ->
         "open.indices": not sparse or _between(tensors["open.indices"], d, values.size),
     }
     if not all(sound.values()):
-        raise InvalidInput(f"{next(name for name, good in sound.items() if not good)} makes no sense")
+        raise InvalidInput(f"{next(name for name, good in sound.items() if not good)} is inconsistent")
 
 
 def _answers_are_sound(learner: "Stateful", answers: NDArray[Any]) -> bool:

@@ -8,6 +8,7 @@ from warnings import warn
 
 import numpy as np
 
+from delaytron.checks import check_path, reason_of, shown
 from delaytron.errors import InvalidInput
 from delaytron.files.atomic import replace_file
 from delaytron.files.tensors import Tensors, pack_tensors
@@ -42,7 +43,7 @@ class Header(Described):
 def save(learner: "Stateful", path: str | Path) -> None:
     """Write a learner so that after a crash there is the old file or the new one, and never half of one."""
     header, tensors = parts_of(learner)
-    replace_file(Path(path), *pack_tensors(tensors, {"format": FORMAT, "header": json.dumps(header)}))
+    replace_file(check_path("path", path), *pack_tensors(tensors, {"format": FORMAT, "header": json.dumps(header)}))
 
 
 def parts_of(learner: "Stateful") -> tuple[Header, Tensors]:
@@ -60,17 +61,23 @@ def learner_of(path: str | Path, texts: dict[str, str], tensors: Tensors) -> "St
     try:
         learner = rebuild(json.loads(texts["header"]), tensors)
     except UNREADABLE as problem:
-        raise InvalidInput(f"{path} is not a learner that this version can read: {problem}") from None
+        step = "update delaytron, or restore the file from a backup"
+        raise InvalidInput(
+            f"{path} is not a learner that this version can read: {reason_of(problem)}; {step}"
+        ) from None
     if names := ", ".join(not_finite(tensors)):
-        warn(f"{path} was saved with numbers that are not finite in {names}: rows were too large", stacklevel=3)
+        lost = f"{path} was saved with numbers that are not finite in {names}: rows were too large"
+        warn(f"{lost}; answer its open decisions, then begin with a new learner and scaled rows", stacklevel=3)
     return learner
 
 
 def _check_texts(path: str | Path, texts: dict[str, str]) -> None:
     if texts.get("format") != FORMAT:
-        raise InvalidInput(f"{path} is not a learner: its format is {texts.get('format')!r}, not {FORMAT!r}")
+        found = f"its format is {shown(texts.get('format'))}, not {FORMAT!r}"
+        raise InvalidInput(f"{path} is not a learner: {found}; give a file that save(path) wrote, or update delaytron")
     if set(texts) != TEXTS:  # also the digest, if its name is damaged
-        raise InvalidInput(f"{path} is damaged: its header tells {sorted(texts)} instead of {sorted(TEXTS)}")
+        both = f"{shown(sorted(texts))} instead of {sorted(TEXTS)}"
+        raise InvalidInput(f"{path} is damaged: its header tells {both}; restore it from a backup")
 
 
 def _registry() -> "dict[str, type[Stateful]]":
@@ -85,7 +92,7 @@ def describe(learner: "Stateful") -> Described:
     settings = learner.settings()
     if _registry().get(name) is not type(learner):
         raise InvalidInput(
-            f"only learners of the registry can be saved, got {type(learner).__name__}; add it to LEARNERS"
+            f"only learners of dt.LEARNERS can be saved, got {type(learner).__name__}; add it under a name of its own"
         )
     if "base" in settings:
         settings["base"] = describe(settings["base"])

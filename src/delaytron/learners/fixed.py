@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
+from delaytron.checks import shown
+
 
 def fixed(name: str) -> property:
     """Return an attribute that the constructor sets once.
@@ -25,7 +27,7 @@ def fixed(name: str) -> property:
     def set_once(owner: Any, value: Any) -> None:
         if stored_as(name) in vars(owner):
             made = f"{name} is fixed once a {type(owner).__name__} is made"
-            raise AttributeError(f"{made}; make a new one with {name}={value!r}")
+            raise AttributeError(f"{made}; make a new one with {name}={shown(value)}")
         vars(owner)[stored_as(name)] = value
 
     return property(attrgetter(stored_as(name)), set_once)  # a getter in C: parameters are read in every round

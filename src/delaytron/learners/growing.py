@@ -24,7 +24,9 @@ def add_class(learner: "Learner") -> int:
     """Give a learner one more class, of which it knows nothing; return its label."""
     K = learner.n_classes
     if not learner.rule.grows:
-        raise InvalidInput(f"{learner.name} cannot take another class while it learns; make a new one")
+        raise InvalidInput(
+            f"{learner.name} cannot take another class while it learns; make a new one with n_classes={K + 1}"
+        )
     twin = type(learner)(**learner.settings() | {"n_classes": K + 1})
     size = twin.size(learner.sparse)
     axes = _axes_of(twin, size)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from delaytron.checks import shown
 from delaytron.compiler.kernel import interpreted
 from delaytron.errors import ConflictingFeedback, DelaytronError, UnknownDecision
 from delaytron.kernels.linear import row_of
@@ -76,7 +77,7 @@ class Ledger:
         """Let an answer wait to be applied; the same one again is nothing new, for another one return the error."""
         number = self._number(id)
         if number is None:
-            return UnknownDecision(f"decision {id!r} was never issued; {self._issued()}")
+            return UnknownDecision(f"decision {shown(id)} was never issued; {self._issued()}")
         known = self.answers[number - 1]
         if known == answer:
             return "duplicate"
@@ -86,7 +87,7 @@ class Ledger:
             return "expired"
         if known not in (OPEN, LAPSED):
             both = f"{self._word(known)}, now {self._word(answer)} came"
-            return ConflictingFeedback(f"decision {id!r} was answered {both}; a second answer must agree")
+            return ConflictingFeedback(f"decision {shown(id)} was answered {both}; a second answer must agree")
         self._note(number, ANSWERED if known == OPEN else REVISED, answer)
         return "accepted"
 
@@ -171,7 +172,7 @@ class Ledger:
         return None
 
     def _issued(self) -> str:
-        return f"known are 1 to {self.rounds}" if self.rounds else "none was issued yet"
+        return f"known are 1 to {self.rounds}" if self.rounds else "none was issued yet, call decide first"
 
     def _word(self, answer: float) -> str:
         if not float(answer).is_integer():

@@ -67,7 +67,7 @@ def linear_form(learner: Learner) -> LinearForm:
     form = FORMS.get((cls.scores, cls.predict))
     if form is None:
         raise InvalidInput(
-            f"{cls.__name__} computes its scores in its own way, so that no linear formula is known of it"
+            f"{cls.__name__} computes its scores in its own way, not by a linear formula; export another learner"
         )
     with learner._lock:
         found = form(learner)

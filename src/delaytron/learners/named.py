@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from delaytron.checks import check_choice
+from delaytron.checks import check_choice, shown
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
 from delaytron.learners.base import Learner
@@ -26,7 +26,7 @@ def make_named(
     """
     cls: Any = LEARNERS[check_choice("learner", learner, LEARNERS)]
     if not isinstance(parameters, Mapping | None):
-        raise InvalidInput(f"parameters must be a dict, as in {{'gamma': 0.1}}, or None; got {parameters!r}")
+        raise InvalidInput(f"parameters must be a dict, as in {{'gamma': 0.1}}, or None; got {shown(parameters)}")
     known = [*own_parameters(cls), *(name for name in COMMON if name != "seed")]
     for name in parameters or {}:
         check_choice(f"a parameter of {cls.name}", name, known)

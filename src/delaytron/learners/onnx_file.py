@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delaytron.checks import check_bool
+from delaytron.checks import check_bool, check_path
 from delaytron.extras import needs
 from delaytron.files.atomic import replace_file
 from delaytron.learners.base import Learner
@@ -29,4 +29,5 @@ def write_form(
     needs("onnx")
     from delaytron.learners.onnx_graph import make_graph  # noqa: PLC0415 - needs an extra
 
-    replace_file(Path(path), make_graph(form, labels, exact=check_bool("exact", exact), missing=missing, notes=notes))
+    target = check_path("path", path)
+    replace_file(target, make_graph(form, labels, exact=check_bool("exact", exact), missing=missing, notes=notes))

@@ -47,7 +47,9 @@ def make_graph(
     ['MatMul', 'Add', 'ArgMax', 'Identity']
     """
     if form.weights.nbytes > MOST_BYTES:
-        raise InvalidInput(f"an ONNX file holds 2 GiB, these weights are {form.weights.nbytes}; use fewer features")
+        raise InvalidInput(
+            f"an ONNX file holds 2 GiB, these weights have {form.weights.nbytes} bytes; use fewer features"
+        )
     graph = Graph()
     row = _without_missing(graph) if missing else "X"
     lead = _add_scores(graph, form, row, exact)

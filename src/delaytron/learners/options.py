@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from delaytron.checks import check_bool, check_choice, check_integer, check_number
+from delaytron.checks import check_bool, check_choice, check_integer, check_number, did_you_mean, shown
 from delaytron.errors import InvalidInput
 from delaytron.kernels.explore import pick_one
 from delaytron.learners.feedback import FeedbackModel, read_feedback_model
@@ -61,8 +61,10 @@ def read_ties(learner: Any, ties: Any) -> str | None:
 
 def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], FeedbackModel]:
     """Check the common parameters for a learner; return them all, and what its feedback will be like."""
-    for unknown in set(common) - set(COMMON):
-        raise TypeError(f"{type(learner).__name__}() got an unexpected keyword argument {unknown!r}")
+    for unknown in common.keys() - COMMON.keys():
+        known = [*own_parameters(type(learner)), *COMMON]
+        hint = did_you_mean(unknown, known) or f"; it takes {', '.join(known)}"
+        raise TypeError(f"{type(learner).__name__}() got an unexpected keyword argument {unknown!r}{hint}")
     options: dict[str, Any] = COMMON | common
     seed = options["seed"]
     options["seed"] = fresh_seed() if seed is None else check_integer("seed", seed, at_least=0)
@@ -90,7 +92,7 @@ def read_allowed(learner: Any, allowed: Any) -> Ints:
         given = np.empty(0)  # rows of different lengths
     inside = given.dtype.kind in "iu" and bool(((given >= 0) & (given < learner.n_classes)).all())
     if given.ndim != 1 or not given.size or not inside:
-        raise InvalidInput(f"allowed must be a list of labels in 0..{learner.n_classes - 1}, got {allowed!r}")
+        raise InvalidInput(f"allowed must be a list of labels in 0..{learner.n_classes - 1}, got {shown(allowed)}")
     return np.unique(given).astype(np.int64)
 
 
@@ -103,9 +105,10 @@ def read_answer(learner: Any, correct: Any, label: Any, reward: Any = None) -> f
     if reward is not None and told == ["reward"] and learner.takes_rewards:
         return _read_reward(learner, reward)
     if told != [learner.feedback_type]:
-        raise InvalidInput(f"{type(learner).__name__} takes feedback(id, {_known(learner)}=...), nothing else")
+        came = ", ".join(f"{name}={shown(given[name])}" for name in told) or "no answer"
+        raise InvalidInput(f"{type(learner).__name__} takes feedback(id, {_known(learner)}=...); got {came}")
     if check_integer("label", label, at_least=0) >= learner.n_classes:
-        raise InvalidInput(f"label must be in 0..{learner.n_classes - 1}, got {label!r}")
+        raise InvalidInput(f"label must be in 0..{learner.n_classes - 1}, got {shown(label)}")
     return int(label)
 
 
@@ -116,7 +119,7 @@ def _known(learner: Any) -> str:
 def _read_reward(learner: Any, reward: Any) -> float:
     number = check_number("reward", reward)
     if not 0 <= number <= 1:
-        raise InvalidInput(f"reward must be from 0 (wrong) to 1 (right), got {reward!r}")
+        raise InvalidInput(f"reward must be from 0 (wrong) to 1 (right), got {shown(reward)}")
     if learner.feedback_model.flips and 0 < number < 1:
         raise InvalidInput(f"noise=... rehearses false answers: give correct=True or False, got reward={reward!r}")
     return number

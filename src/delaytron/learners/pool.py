@@ -116,7 +116,8 @@ def init(base: Rule, params: Any, size: Size) -> Any:
     if n_bytes > MOST_BYTES:
         have = f"{n_bytes / 2**30:.1f} GiB for {capacity} instances of {base.name}, one for every round open at once"
         raise InvalidInput(
-            f"the pool would take {have}; at most {MOST_BYTES / 2**30:g} GiB: shorten or expire the wait"
+            f"the pool would take {have}; at most {MOST_BYTES / 2**30:g} GiB: "
+            "use shorter delays, or expire_after=n with on_expiry='wrong'"
         )
     repeated = type(params)(*(np.repeat(field, capacity) for field in params))
     fields = [
@@ -157,13 +158,13 @@ def check_pool(state: Any, ledger: Ledger) -> None:
     capacity, (head, n_free, made) = state.turns.size, state.pool.tolist()
     same = all(len(field) == capacity for name, field in state._asdict().items() if name != "pool")
     if not (same and 0 <= head < capacity and 0 <= n_free <= made <= capacity):
-        raise InvalidInput("state.pool makes no sense")
+        raise InvalidInput("state.pool is inconsistent")
     noted = np.array([ledger.play(n).extra[:OWN] for n in ledger.plays]).reshape(-1, OWN)
     waits = [ledger.answers[n - 1] == OPEN or ledger.arrived.get(n) == ANSWERED for n in ledger.plays]
     owner, busy = noted[:, INSTANCE], np.array(waits, bool)
     taken = np.concatenate([np.roll(state.free, -head)[:n_free], owner[busy]])
     if not (np.isin(np.concatenate([owner, taken]), np.arange(made)).all() and np.unique(taken).size == taken.size):
-        raise InvalidInput("state.free makes no sense")
+        raise InvalidInput("state.free is inconsistent")
     turn, turns = noted[:, TURN], state.turns[owner.astype(np.int64)]
     if not np.where(busy, turn == turns, (turn >= 1) & (turn <= turns) & (turn % 1 == 0)).all():
-        raise InvalidInput("state.turns makes no sense")
+        raise InvalidInput("state.turns is inconsistent")

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
 from delaytron.matrices import (
     MODERATE,
@@ -43,8 +44,7 @@ def _dense_row(x: Any, n_features: int) -> Array:
             given = as_numbers(x)
         values = np.array(given, dtype=np.float64)
     except (InvalidInput, TypeError, ValueError, OverflowError):
-        shown = " ".join(repr(x).split())  # those of pandas have several lines
-        raise InvalidInput(f"x must be {n_features} numbers, got {shown[:100]}") from None
+        raise InvalidInput(f"x must be {n_features} numbers, got {shown(x)}") from None
     if values.shape != (n_features,):
         raise InvalidInput(f"x must be 1-D with {n_features} numbers, got shape {values.shape}")
     if not has_moderate_square(values):
@@ -74,7 +74,7 @@ def _sparse_row(x: Any, n_features: int) -> Row:
     if not _is_plain_row(x, n_features):
         x = check_matrix(x, n_features, one_row_ok=True)
     if x.shape[0] != 1:
-        raise InvalidInput(f"x must be one row, got {x.shape[0]}")
+        raise InvalidInput(f"x must be one row, got {x.shape[0]}; pass them one by one")
     values = x.data.astype(np.float64)
     if not has_moderate_square(values):
         if first_not_finite(values) is not None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from delaytron.checks import check_integer
+from delaytron.errors import InvalidInput
 from delaytron.kernels.linear import as_matrix, zero_weights
 from delaytron.learners import rounds
 from delaytron.learners.average import Average
@@ -18,6 +19,8 @@ from delaytron.learners.options import COMMON, GAMMAS, WORDS, Common, own_parame
 from delaytron.learners.rule import Rule, sharing_ties, stack
 from delaytron.learners.standardize import standardizing
 from delaytron.records import Array, Bools, Ints, Row, Size
+
+MOST = 2**31 - 1  # classes, and features: as many as 32-bit indices can tell apart
 
 
 class Stateful:
@@ -49,8 +52,8 @@ class Stateful:
 
     def __init__(self, n_classes: int, n_features: int, params: Any, common: Common) -> None:
         options, self.feedback_model = read_common(self, common)
-        self.n_classes = check_integer("n_classes", n_classes, at_least=2)
-        self.n_features = check_integer("n_features", n_features, at_least=1)
+        self.n_classes = check_integer("n_classes", n_classes, at_least=2, at_most=MOST)
+        self.n_features = check_integer("n_features", n_features, at_least=1, at_most=MOST)
         self.seed = int(options["seed"])
         self.average = bool(options["average"])
         self.noise = (self.feedback_model.rho0, self.feedback_model.rho1) if options["noise"] is not None else None
@@ -69,9 +72,19 @@ class Stateful:
             np.empty(0),
         )  # of the rounds being played
         self._flips: dict[int, int] = {}
-        self._labels = np.arange(self.n_classes)
         rounds.rewind(self)
-        self._reset_state(sparse=False)
+        self._take_memory()
+
+    def _take_memory(self) -> None:
+        """Make room for what is to be learned, or say that it is too much."""
+        try:
+            self._reset_state(sparse=False)
+            self._labels = np.arange(self.n_classes)
+        except (MemoryError, ValueError) as problem:  # NumPy counts arrays that no memory can hold among the values
+            if isinstance(problem, InvalidInput):
+                raise
+            size = f"n_classes={self.n_classes} and n_features={self.n_features}"
+            raise InvalidInput(f"{size} need more memory than there is; take fewer of them") from None
 
     def _held_weights(self, state: Any) -> Array:
         """Return the weights of a state the way `kernels.linear` wants them."""

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
 from delaytron.journal.clock import Moment
 from delaytron.journal.ids import check_id, issued_before
@@ -34,7 +35,9 @@ def adopt(keeper: Keeper, now: Moment, id: str, chosen: Elsewhere) -> Play:
     if keeper.store.status(check_id(id)) is not None:
         raise issued_before(id)
     if not 0 < chosen.prob <= 1:
-        raise InvalidInput(f"the probability of decision {id!r} must be above 0 and at most 1, got {chosen.prob!r}")
+        raise InvalidInput(
+            f"the probability of decision {id!r} must be above 0 and at most 1, got {shown(chosen.prob)}"
+        )
     labels = keeper.core.classes.allowed(None) if chosen.allowed is None else chosen.allowed
     greedy = look(keeper.core.learner, chosen.row, labels)[0] if chosen.greedy is None else chosen.greedy
     keeper.expire_due(now, keeper.core.rounds + 1)

@@ -6,9 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from delaytron.checks import LONGEST_NAME, as_class_name
+from delaytron.checks import LONGEST_NAME, as_class_name, shown
 from delaytron.errors import InvalidInput
-from delaytron.model.values import shown
 from delaytron.records import Ints
 
 Name: TypeAlias = str | int
@@ -66,7 +65,7 @@ class Classes:
         label = None if plain is None else self._labels.get(plain)
         if label is None:
             close = get_close_matches(shown(name), map(repr, self.names), n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known are {self.names[:10]}"
+            hint = f"did you mean {close[0]}?" if close else f"known are {shown(self.names[:10])}"
             raise InvalidInput(f"there is no class {shown(name)}; {hint}")
         return label
 

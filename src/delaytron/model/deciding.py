@@ -1,9 +1,10 @@
 """Decisions: one, or many at once, as if one after another in one batch."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from typing import Any, NamedTuple
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
 from delaytron.journal.clock import Moment
 from delaytron.journal.ids import check_id, issued_before, new_id, new_ids
@@ -11,7 +12,6 @@ from delaytron.matrices import check_matrix, is_sparse
 from delaytron.model.classes import Name
 from delaytron.model.fixed import VectorEncoder
 from delaytron.model.keeper import Keeper
-from delaytron.model.values import shown
 from delaytron.records import Decision, Ints, Row
 
 
@@ -39,7 +39,7 @@ def decide(keeper: Keeper, now: Moment, x: Any, id: Any, allowed: Any) -> Decisi
 def decide_many(keeper: Keeper, xs: Any, ids: Any, allowed: Any) -> list[Decision[str, Name]]:
     """Choose a class for each of many."""
     encoder = keeper.encoder
-    if isinstance(encoder, VectorEncoder) and keeper.core.wait is None and (is_sparse(xs) or len(xs) > 0):
+    if isinstance(encoder, VectorEncoder) and keeper.core.wait is None and _has_rows(xs):
         vectors: Any = check_matrix(xs, encoder.n_features)
         return keeper.run(lambda now: _decide_together(keeper, now, vectors, ids, allowed))
     listed = _listed("xs", xs)
@@ -53,6 +53,10 @@ def decide_many(keeper: Keeper, xs: Any, ids: Any, allowed: Any) -> list[Decisio
         return [decide_checked(keeper, now, one) for one in checked]
 
     return keeper.run(chosen)
+
+
+def _has_rows(xs: Any) -> bool:
+    return is_sparse(xs) or (isinstance(xs, Sized) and getattr(xs, "ndim", 1) > 0 and len(xs) > 0)
 
 
 def _decide_together(keeper: Keeper, now: Moment, vectors: Any, ids: Any, allowed: Any) -> list[Decision[str, Name]]:
@@ -78,7 +82,7 @@ def decide_checked(keeper: Keeper, now: Moment, wanted: Checked) -> Decision[str
 
 
 def _listed(name: str, given: Any) -> list[Any]:
-    if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
+    if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         raise InvalidInput(f"{name} must be a list, one for each decision; got {shown(given)}")
     return list(given)
 

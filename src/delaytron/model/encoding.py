@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Set
 from numbers import Integral
 from typing import Any, Protocol
 
-from delaytron.checks import check_integer
+from delaytron.checks import check_integer, shown
 from delaytron.errors import InvalidInput
 from delaytron.model.fixed import NamedEncoder, VectorEncoder
 from delaytron.model.hashed import HashedEncoder
 from delaytron.model.tokens import MOST_WORDS
-from delaytron.model.values import check_name, shown
+from delaytron.model.values import check_name
 from delaytron.records import Row
 
 MOST_BITS = 24
@@ -84,7 +84,7 @@ def make_encoder(features: Any, bits: int = 18, ngrams: int = 1) -> FeatureEncod
     if isinstance(features, str) and features == "hashed":
         return HashedEncoder(bits, ngrams)
     if isinstance(features, Integral):
-        return VectorEncoder(check_integer("features", features, 1))
+        return VectorEncoder(check_integer("features", features, 1, 2**MOST_BITS))
     return NamedEncoder(_check_names(features))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from delaytron.checks import check_path, reason_of
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
 from delaytron.files.atomic import replacing
@@ -71,8 +72,8 @@ class _Shared(NamedTuple):
 def export_own(store: FactStore | MemoryStore, target: str | Path) -> Exported:
     """Write the decisions of a model that is open; one without a journal has none."""
     if not isinstance(store, FactStore):
-        raise InvalidInput("a model without a journal keeps no decisions to write; make it with journal=FILE")
-    return export_journal(store.path, Path(target))
+        raise InvalidInput("a model without a journal keeps no decisions to write; make it with journal=path")
+    return export_journal(store.path, check_path("path", target))
 
 
 def export_journal(path: str | Path, target: Path, started: Started | None = None) -> Exported:
@@ -184,7 +185,7 @@ def _made(seq: int, id: str, wall: int, body: bytes, *became: Any) -> _Made:
             value = None if redeemed is None else facts.decode_redeemed(redeemed).value
         return _Made(seq, id, wall, facts.decode_decided(body), status, value, ended)
     except ValueError as problem:
-        raise InvalidInput(f"fact {seq} is damaged: {problem}; see delaytron verify") from None
+        raise InvalidInput(f"fact {seq} is damaged: {reason_of(problem)}; restore the journal from a backup") from None
 
 
 def _table(made: list[_Made], shared: _Shared, offers: _Offers, schema: "pa.Schema") -> "pa.Table":

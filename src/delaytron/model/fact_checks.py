@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 
+from delaytron.checks import reason_of
 from delaytron.errors import JournalError
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, Fact, Status
 from delaytron.journal.view import JournalView
@@ -20,7 +21,9 @@ def begin(view: JournalView) -> tuple[Recipe, Core]:
         recipe = Recipe(**json.loads(view.config)["recipe"])
         return recipe, make_core(recipe)
     except UNREADABLE as problem:
-        raise JournalError(f"{view.path} has no configuration that this version can read: {problem!r}") from None
+        step = "update delaytron, or restore it from a backup"
+        told = f"has no configuration that this version can read: {reason_of(problem)}"
+        raise JournalError(f"{view.path} {told}; {step}") from None
 
 
 def check_fact(fact: Fact, known: Status | None, as_wrong: bool) -> None:

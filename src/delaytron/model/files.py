@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from delaytron.checks import check_path
 from delaytron.files.tensors import read_tensors
 from delaytron.learners import files
 from delaytron.model.model import Model
@@ -27,7 +28,7 @@ def load(path: str | Path) -> Any:
     >>> again.pending, again.feedback(decision.id, correct=True)
     (1, 'accepted')
     """
-    texts, tensors = read_tensors(Path(path))
+    texts, tensors = read_tensors(check_path("path", path))
     if texts.get("format", "").startswith(FAMILY):
         return Model._of(load_keeper(texts, tensors, str(path)))
     return files.learner_of(path, texts, tensors)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
 from delaytron.learners.rows import as_row
 from delaytron.model.mappings import as_mapping
-from delaytron.model.values import PLAIN_NUMBERS, as_number, check_name, check_numbers, check_size, is_missing, shown
+from delaytron.model.values import PLAIN_NUMBERS, as_number, check_name, check_numbers, check_size, is_missing
 from delaytron.records import Array, Row
 
 CONTAINERS = (str, list, tuple, set, frozenset, dict, np.ndarray)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
 from delaytron.kernels.hashing import hash_all
 from delaytron.model.mappings import as_mapping
 from delaytron.model.name_table import LONGEST_NAME, NameTable
 from delaytron.model.tokens import Token, list_tokens
-from delaytron.model.values import check_numbers, check_size, check_unicode, shown
+from delaytron.model.values import check_numbers, check_size, check_unicode
 from delaytron.records import Row
 
 MOST_PLACES = 100_000  # tokens whose place is remembered

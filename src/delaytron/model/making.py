@@ -3,7 +3,7 @@
 import json
 from typing import Any, NamedTuple
 
-from delaytron.checks import check_choice
+from delaytron.checks import check_choice, shown
 from delaytron.errors import InvalidInput
 from delaytron.learners import LEARNERS
 from delaytron.learners.files import Described, describe, make
@@ -89,6 +89,6 @@ def check_same(stored: Recipe, asked: Recipe, path: Any) -> None:
             both = (stored.asked[name], value)
             there, here = map(as_given, both) if name == "expire_after" else both
             raise InvalidInput(
-                f"{path} was made with {name}={there!r}, not {here!r}; "
+                f"{path} was made with {name}={shown(there)}, not {shown(here)}; "
                 "give the same, use dt.Model.open, or give another file"
             )

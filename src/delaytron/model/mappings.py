@@ -4,8 +4,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
-from delaytron.model.values import shown
 
 ROWS = "a dict of features, a pandas Series, or a pandas or polars DataFrame of one row"
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from delaytron.checks import check_path, shown
 from delaytron.files.atomic import replace_file
 from delaytron.journal.ids import check_id
 from delaytron.journal.records import AtRisk
@@ -17,7 +18,6 @@ from delaytron.model.making import read_recipe
 from delaytron.model.opening import open_keeper, reopen_keeper
 from delaytron.model.snapshots import digest
 from delaytron.model.stats import OpenDecision, Stats, open_decisions, stats_of
-from delaytron.model.values import shown
 from delaytron.records import Decision
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write the model as it is to one file without a journal; `dt.load` reads it."""
-        replace_file(Path(path), self._keeper.run(lambda _: self._keeper.pack_with_ids()))
+        replace_file(check_path("path", path), self._keeper.run(lambda _: self._keeper.pack_with_ids()))
 
     def export_onnx(self, path: str | Path, *, exact: bool = True) -> None:
         """Write `predict` as an ONNX graph, for vectors or a list of named features; see `Learner.export_onnx`."""

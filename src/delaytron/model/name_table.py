@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
-from delaytron.model.values import check_unicode, shown
+from delaytron.model.values import check_unicode
 
 MOST_NAMES = 100_000  # in all; later ones are not kept
 MOST_AT_A_PLACE = 4

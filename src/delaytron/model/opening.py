@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from delaytron.checks import check_choice
+from delaytron.checks import check_choice, reason_of
 from delaytron.errors import InvalidInput
 from delaytron.files.tensors import Tensors
 from delaytron.journal import FactStore
@@ -17,7 +17,7 @@ from delaytron.model.core import Core
 from delaytron.model.keeper import Keeper
 from delaytron.model.making import Recipe, check_same, make_core
 from delaytron.model.memory import MemoryStore
-from delaytron.model.snapshots import core_of
+from delaytron.model.snapshots import UPDATE, core_of
 
 
 def open_keeper(
@@ -84,11 +84,13 @@ def load_keeper(texts: dict[str, str], tensors: Tensors, source: str) -> Keeper:
         keeper = Keeper(MemoryStore(ids, more["clock"]), recipe, core)
         core.encoder.take_names(more["names"])
     except (KeyError, TypeError, ValueError) as problem:
-        raise InvalidInput(f"{source} is not a model that this version can read: {problem}") from None
+        raise InvalidInput(
+            f"{source} is not a model that this version can read: {reason_of(problem)}; {UPDATE}"
+        ) from None
     _check_ids(core, ids, source)
     return keeper
 
 
 def _check_ids(core: Core, ids: dict[str, Status], source: str) -> None:
     if not (core.open.keys() | core.lapsed.keys()) <= ids.keys():
-        raise InvalidInput(f"{source} is damaged: it has open decisions without an id")
+        raise InvalidInput(f"{source} is damaged: it has open decisions without an id; restore it from a backup")

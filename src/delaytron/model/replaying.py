@@ -107,5 +107,5 @@ def _check_indices(what: str, indices: Ints, count: int) -> None:
 
 def _id_of(fact: Fact) -> str:
     if fact.id is None:
-        raise JournalError(f"fact {fact.seq} is damaged: it names no decision")
+        raise JournalError(f"fact {fact.seq} is damaged: it names no decision; restore the journal from a backup")
     return fact.id

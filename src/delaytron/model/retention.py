@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
 from delaytron.journal.tables import find_file
 from delaytron.journal.view import JournalView
@@ -59,7 +60,7 @@ def read_age(text: str) -> int:
     except InvalidInput:
         wait = None
     if wait is None or wait.clock is None:
-        raise InvalidInput(f"older-than must be a time above 0 such as '12h', '30d' or '8w'; got {text!r}")
+        raise InvalidInput(f"--older-than must be a time above 0 such as '12h', '30d' or '8w'; got {shown(text)}")
     return wait.clock
 
 

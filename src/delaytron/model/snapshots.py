@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from delaytron.checks import reason_of, shown
 from delaytron.errors import InvalidInput
 from delaytron.files.tensors import Tensors, pack_tensors, unpack_tensors
 from delaytron.journal.clock import Moment
@@ -23,6 +24,7 @@ from delaytron.model.tally import Tally
 
 FAMILY = "delaytron-model-"
 FORMAT = FAMILY + "1"
+UPDATE = "update delaytron, or restore it from a backup"
 WORDS = "model"  # the tensor that has what is told in words, as JSON
 
 
@@ -67,13 +69,15 @@ def core_of(texts: dict[str, str], tensors: Tensors, source: str) -> tuple[Core,
     """Return the same, of the texts and arrays of a file."""
     if texts.get("format") != FORMAT:
         raise InvalidInput(
-            f"{source} is of format {texts.get('format')!r}, this version reads {FORMAT!r}; update delaytron"
+            f"{source} is of format {shown(texts.get('format'))}, this version reads {FORMAT!r}; update delaytron"
         )
     try:
         words = json.loads(bytes(tensors.pop(WORDS)))
         return _rebuilt(words, tensors), Recipe(**words["recipe"]), words["more"]
     except UNREADABLE as problem:
-        raise InvalidInput(f"{source} is not a model that this version can read: {problem}") from None
+        raise InvalidInput(
+            f"{source} is not a model that this version can read: {reason_of(problem)}; {UPDATE}"
+        ) from None
 
 
 def _rebuilt(words: dict[str, Any], tensors: Tensors) -> Core:

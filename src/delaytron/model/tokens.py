@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
-from delaytron.model.values import PLAIN_NUMBERS, as_number, check_name, is_missing, shown
+from delaytron.model.values import PLAIN_NUMBERS, as_number, check_name, is_missing
 
 DEEPEST = 16  # dicts within dicts; a dict that contains itself ends here, too
 MOST_WORDS = 8  # in one n-gram

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from delaytron.checks import LARGEST
+from delaytron.checks import shown as shown  # noqa: PLC0414 - others take it from here, too
 from delaytron.errors import InvalidInput
 from delaytron.learners.rows import check_row
 from delaytron.matrices import MODERATE, has_moderate_square
@@ -22,7 +23,6 @@ NUMPY_FLOATS = (np.float16, np.float32, np.float64)  # a longdouble may be too l
 PLAIN_NUMBERS = frozenset((float, int, bool, *NUMPY_NUMBERS, *NUMPY_FLOATS))  # used as they are, without a closer look
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 ALLOWED = "a number, a string, True, False, None, a list of strings, or a dict of these"
-LONGEST_SHOWN = 60  # characters of a name or a value in a message
 HINTS: tuple[tuple[Any, str], ...] = (
     ((timedelta, np.timedelta64), "send a number, such as its seconds"),
     ((date, time, np.datetime64), "send numbers, such as its hour or weekday"),
@@ -30,21 +30,6 @@ HINTS: tuple[tuple[Any, str], ...] = (
     (Enum, "send its name or its value"),
     (object, "send its parts as numbers or strings"),
 )
-
-
-def shown(value: Any) -> str:
-    r"""Return how a value looks in a message: one line, and not long.
-
-    Examples
-    --------
-    >>> print(shown("one\ntwo"))
-    'one\ntwo'
-    """
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # an integer of thousands of digits, lists too deep to print: a message must not fail
-        return f"a {type(value).__name__} that cannot be printed"
-    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
 
 
 def is_missing(value: Any) -> bool:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from math import isfinite
 from typing import Any, NamedTuple
 
-from delaytron.checks import check_integer
+from delaytron.checks import check_integer, shown
 from delaytron.errors import InvalidInput
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -38,7 +38,7 @@ def read_wait(expire_after: Any) -> Wait | None:
     try:
         return Wait(rounds=check_integer("expire_after", expire_after, at_least=1))
     except InvalidInput:
-        raise InvalidInput(f"expire_after must be {FORMS}; got {expire_after!r}") from None
+        raise InvalidInput(f"expire_after must be {FORMS}; got {shown(expire_after)}") from None
 
 
 def as_given(stored: Any) -> int | str | None:
@@ -58,11 +58,11 @@ def as_given(stored: Any) -> int | str | None:
 def _seconds(text: str) -> float:
     parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text)
     if parts is None:
-        raise InvalidInput(f"expire_after must be {FORMS}; got {text!r}")
+        raise InvalidInput(f"expire_after must be {FORMS}; got {shown(text)}")
     return float(parts[1]) * SECONDS[parts[2]]
 
 
 def _of_seconds(seconds: float, given: Any) -> Wait:
     if not (isfinite(seconds) and 0 < seconds <= LONGEST):
-        raise InvalidInput(f"expire_after must be above 0 and at most 100 years, got {given!r}")
+        raise InvalidInput(f"expire_after must be above 0 and at most 100 years, got {shown(given)}")
     return Wait(clock=max(1, round(seconds * NS)))

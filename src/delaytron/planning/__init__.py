@@ -10,7 +10,7 @@ from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_integer, check_integers, check_number
+from delaytron.checks import check_integer, check_integers, check_number, shown
 from delaytron.comparison.tuning import Terms
 from delaytron.datasets import as_dataset
 from delaytron.delays import NEVER, Delay, as_delay
@@ -214,7 +214,7 @@ def draft(
     error = _between("target", target, 0, 1)
     asked = check_integer("rounds", rounds, at_least=1)
     if asked > MOST_ROUNDS:
-        raise InvalidInput(f"rounds must be at most {MOST_ROUNDS}, got {rounds}: plan for a part of them")
+        raise InvalidInput(f"rounds must be at most {MOST_ROUNDS}, got {shown(rounds)}: plan for a part of them")
     model = as_delay(delay)
     terms = Terms(asked, runs, tuning_runs, len(GAMMAS), seed)
     if data is None:
@@ -231,13 +231,13 @@ def draft(
 
 def _between(name: str, value: Any, low: float, high: float) -> float:
     if not low < check_number(name, value) < high:
-        raise InvalidInput(f"{name} must be between {low} and {high}, both excluded; got {value!r}")
+        raise InvalidInput(f"{name} must be between {low} and {high}, both excluded; got {shown(value)}")
     return float(value)
 
 
 def _share(best: float | None) -> float:
     if best is not None and not 0 <= check_number("best", best) <= HARDEST:
-        raise InvalidInput(f"best must be in [0, {HARDEST}], got {best!r}")
+        raise InvalidInput(f"best must be in [0, {HARDEST}], got {shown(best)}")
     return BEST if best is None else float(best)
 
 

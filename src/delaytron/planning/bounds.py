@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import check_number, check_positive
+from delaytron.checks import check_number, check_positive, shown
 from delaytron.datasets import Dataset
 from delaytron.errors import InvalidInput
 from delaytron.planning.simulation import round_from_which_below, row_length
@@ -169,7 +169,7 @@ def describe(data: Dataset, norm: float | None, loss: float | None, radius: floa
     if norm is not None:
         return Problem(data.n_classes, longest, np.array([check_positive("norm", norm)]), np.array([_loss(loss)]))
     if loss is not None:
-        raise InvalidInput("a loss is that of weights of a known norm: give the norm, too")
+        raise InvalidInput("loss needs norm, that of the weights with this loss; give norm, or leave out loss")
     n_rounds = max(1, int(min(MOST_ROUNDS, MOST_NUMBERS / row_length(data))))
     found = learned_weights(data, n_rounds, max(float(squares.mean()), 1e-12), seed)
     weights = [scale * W for W in found for scale in SCALES]
@@ -179,5 +179,5 @@ def describe(data: Dataset, norm: float | None, loss: float | None, radius: floa
 
 def _loss(given: float | None) -> float:
     if given is not None and check_number("loss", given) < 0:
-        raise InvalidInput(f"loss must be at least 0, got {given!r}")
+        raise InvalidInput(f"loss must be at least 0, got {shown(given)}")
     return float(given or 0.0)

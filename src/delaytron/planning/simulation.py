@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import check_integer
+from delaytron.checks import check_integer, shown
 from delaytron.comparison.tuning import Terms, tune
 from delaytron.datasets import Dataset, as_dataset
 from delaytron.delays import Delay
@@ -44,9 +44,9 @@ def mixture(n_classes: int, n_features: int, n_rows: int, best: float, seed: int
     (Dataset('made-up data', 1000 rows, 8 features, 5 classes, dense), 0.1)
     """
     if n_classes > MOST_CLASSES:
-        raise InvalidInput(f"made-up data have at most {MOST_CLASSES} classes, got {n_classes}: give data")
+        raise InvalidInput(f"made-up data have at most {MOST_CLASSES} classes, got {shown(n_classes)}: give data")
     if n_features > MOST_FEATURES:
-        raise InvalidInput(f"made-up data have at most {MOST_FEATURES} features, got {n_features}: give data")
+        raise InvalidInput(f"made-up data have at most {MOST_FEATURES} features, got {shown(n_features)}: give data")
     rng = stream(seed, "mixture")
     centres = _of_norm_1(rng.standard_normal((n_classes, n_features)))
     y = rng.integers(n_classes, size=n_rows)
@@ -202,7 +202,7 @@ def takes_gamma(learner: str) -> bool:
 def synthetic_setup(classes: int | None, features: int | None, best: float, limit: int | None, terms: Terms) -> Setup:
     """Return made-up data, and others for the tuning; runs draw their own rows from them."""
     if classes is None:
-        raise InvalidInput("how many classes are there? Give classes, or data that have them")
+        raise InvalidInput("classes must be given where there are no data; give classes, or data")
     K = check_integer("classes", classes, at_least=2)
     d = check_integer("features", FEATURES if features is None else features, at_least=2)
     shorter = _shorter(terms, limit, affordable(K, d))
@@ -216,7 +216,7 @@ def given_setup(data: Dataset, tuning_data: Any, classes: int | None, limit: int
     """Return the user's data, and those for the tuning, which may be the same."""
     others = data if tuning_data is None else as_dataset(tuning_data)
     if classes not in (None, data.n_classes):
-        raise InvalidInput(f"classes must be those of the data, {data.n_classes}, or left out; got {classes!r}")
+        raise InvalidInput(f"classes must be those of the data, {data.n_classes}, or left out; got {shown(classes)}")
     if (others.n_classes, others.n_features) != (data.n_classes, data.n_features):
         raise InvalidInput(f"tuning_data must have the classes and features of {data!r}; got {others!r}")
     return Setup(data, others, _shorter(terms, limit, affordable(data.n_classes, row_length(data))))

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from delaytron.checks import check_integer
 from delaytron.datasets import Dataset, FileStream
-from delaytron.errors import InvalidInput
 from delaytron.learners import Learner
 from delaytron.learners.feedback import FeedbackModel
 from delaytron.learners.scoring import new_scratch
@@ -66,7 +66,8 @@ def play_all(plan: BatchPlan, learners: list[Learner], jobs: list[Job], n_jobs: 
     """Play all jobs; return the mistakes and the losses of each in the order of the jobs."""
     from joblib import Parallel, cpu_count, delayed  # noqa: PLC0415 - slow to import
 
-    threads = cpu_count() if n_jobs in (None, -1) else check_threads("n_jobs", n_jobs)
+    all_cores = n_jobs is None or (isinstance(n_jobs, Integral) and n_jobs == -1)
+    threads = cpu_count() if all_cores else check_threads("n_jobs", n_jobs)
     if isinstance(plan.data, FileStream):
         threads = 1  # reading takes longer than playing, so as many runs as possible share it
     batches = [batch for group in _groups(learners, jobs) for batch in _batches(plan, learners, group, threads)]
@@ -79,9 +80,7 @@ def play_all(plan: BatchPlan, learners: list[Learner], jobs: list[Job], n_jobs: 
 
 def check_threads(name: str, threads: Any) -> int:
     """Return a number of threads, or raise."""
-    if check_integer(name, threads, at_least=1) > MOST_THREADS:
-        raise InvalidInput(f"{name} must be at most {MOST_THREADS}, got {threads}")
-    return int(threads)
+    return check_integer(name, threads, at_least=1, at_most=MOST_THREADS)
 
 
 def _groups(learners: list[Learner], jobs: list[Job]) -> list[list[Job]]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import check_integers, check_one_per_round
+from delaytron.checks import check_integers, check_one_per_round, shown
 from delaytron.errors import InvalidInput
 from delaytron.learners.base import Learner
 from delaytron.learners.rounds import is_begun
@@ -38,6 +38,8 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> Run:
     >>> run.labels.tolist(), run.correct.tolist()
     ([1, 1, 0], [True, True, True])
     """
+    if not isinstance(learner, Learner):
+        raise InvalidInput(f"learner must be one, as in dt.Banditron(n_classes=3, n_features=2); got {shown(learner)}")
     return play_through(deepcopy(learner), X, y, delays, draws).run
 
 
@@ -53,7 +55,7 @@ def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any) -> P
     """Do what `replay` does, on the learner itself; whoever wants it to go on lets it take the state over."""
     if is_begun(learner):
         raise InvalidInput(
-            f"this learner was interrupted in round {learner.ledger.rounds + 1}; let it decide once more first"
+            f"this learner was interrupted in round {learner.ledger.rounds + 1}; call its decide once more first"
         )
     learner.flush()
     matrix = check_matrix(X, learner.n_features)

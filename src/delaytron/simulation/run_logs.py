@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delaytron.checks import check_path
 from delaytron.datasets import Dataset, FileStream
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
+from delaytron.files.advice import with_advice
 from delaytron.files.atomic import replacing
 from delaytron.formats import assignments
 from delaytron.learners import Dilute, Learner
@@ -51,8 +53,8 @@ def plan_logs(
     """Return where logs go: one run to the file that is named, several to files of a folder; or raise."""
     for learner in learners:
         if isinstance(getattr(learner, "base", learner), Dilute):
-            raise InvalidInput(f"a log has one label for each decision, and {learner.name} plays several at once")
-    path = Path(target)
+            raise InvalidInput(f"a log has one label for each decision, {learner.name} plays several; leave out log")
+    path = check_path("log", target)
     keys = [(run, entry) for entry in range(len(settings)) for run in range(runs)]
     if len(keys) == 1:
         paths = {keys[0]: path}
@@ -74,11 +76,11 @@ def _name(run: int, entry: int, n_settings: int) -> str:
 
 def _make_folder(path: Path, count: int) -> None:
     if path.suffix.lower() == ".parquet" or path.is_file():
-        raise InvalidInput(f"log must be a folder, for {count} runs have a file each; got {str(path)!r}")
+        raise InvalidInput(f"log must be a folder, since each of the {count} runs has a file; got {str(path)!r}")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise InvalidInput(f"cannot make the folder {str(path)!r}: {problem.strerror}") from None
+        raise InvalidInput(f"cannot make the folder {str(path)!r}: {with_advice(problem)}") from None
 
 
 class RunLogs:

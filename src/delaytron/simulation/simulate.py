@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.checks import check_bool, check_choice, check_integer
+from delaytron.checks import check_bool, check_choice, check_integer, did_you_mean, shown
 from delaytron.datasets import Dataset, FileStream, as_dataset
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
@@ -121,9 +121,12 @@ def simulate_settings(
     first_seed = check_integer("seed", seed, at_least=0)
     losses = check_bool("regret", regret)
     config = SimulationConfig(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints, losses)
+    if progress is not None and not callable(progress):
+        raise InvalidInput(f"progress must be a function of the number of rounds just played, got {shown(progress)}")
     curved = [learner.rule.name for learner in learners if not learner.rule.is_linear]
     if losses and curved:
-        raise InvalidInput(f"regret is measured where scores are linear in the row; those of {curved[0]} are not")
+        linear = "regret=True needs a learner whose scores are linear in the row"
+        raise InvalidInput(f"{linear}, got {curved[0]}; leave it out, or take another learner")
     n_runs = check_runs("runs", runs)
     logs = None if log is None else _plan_logs(log, dataset, learners, settings, n_runs, n_rounds)
     plan = BatchPlan(dataset, config, progress, scenarios, logs)
@@ -160,16 +163,12 @@ def _n_rounds(data: Dataset | FileStream, rounds: int | None) -> int:
 
 def check_rounds(rounds: Any) -> int:
     """Return the number of rounds of a run, or raise."""
-    if check_integer("rounds", rounds, at_least=1) > MOST_ROUNDS:
-        raise InvalidInput(f"rounds must be at most {MOST_ROUNDS}, got {rounds}")
-    return int(rounds)
+    return check_integer("rounds", rounds, at_least=1, at_most=MOST_ROUNDS)
 
 
 def check_runs(name: str, runs: Any) -> int:
     """Return a number of runs, or raise."""
-    if check_integer(name, runs, at_least=1) > MOST_RUNS:
-        raise InvalidInput(f"{name} must be at most {MOST_RUNS}, got {runs}")
-    return int(runs)
+    return check_integer(name, runs, at_least=1, at_most=MOST_RUNS)
 
 
 def learner_class(learner: str | type[Learner]) -> type[Learner]:
@@ -206,7 +205,7 @@ def _check_names(cls: type[Learner], names: Iterable[str]) -> None:
     known = parameter_names(cls)
     for name in names:
         if name not in known:
-            raise InvalidInput(f"{cls.name} takes {', '.join(known)}; got {name}")
+            raise InvalidInput(f"{cls.name} takes {', '.join(known)}; got {name}{did_you_mean(name, known)}")
 
 
 def grid(cls: type[Learner], parameters: Mapping[str, Any]) -> list[Setting]:
@@ -218,11 +217,17 @@ def grid(cls: type[Learner], parameters: Mapping[str, Any]) -> list[Setting]:
     [{'gamma': 0.1, 'eta': 2}, {'gamma': 0.2, 'eta': 2}]
     """
     _check_names(cls, parameters)
-    values = [list(dict.fromkeys(_several(value))) for value in parameters.values()]
-    for name, several in zip(parameters, values, strict=True):
-        if not several:
-            raise InvalidInput(f"{name} must have at least one value, got []")
+    values = [_distinct(name, _several(value)) for name, value in parameters.items()]
     return [dict(zip(parameters, combination, strict=True)) for combination in product(*values)]
+
+
+def _distinct(name: str, values: list[Any]) -> list[Any]:
+    if not values:
+        raise InvalidInput(f"{name} must have at least one value, got []")
+    try:
+        return list(dict.fromkeys(values))
+    except TypeError:  # a dict, a set, a Series
+        raise InvalidInput(f"{name} must be a value or a list of values, got {shown(values[0])}") from None
 
 
 def _several(value: Any) -> list[Any]:

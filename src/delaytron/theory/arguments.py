@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, TypedDict
 
 import numpy as np
 
-from delaytron.checks import check_bool, check_choice
+from delaytron.checks import check_bool, check_choice, shown
 from delaytron.errors import InvalidInput
 from delaytron.records import Array, Ints
 
@@ -98,6 +98,8 @@ def formula(compute: Callable[P, Any]) -> Callable[P, Any]:
 
 def check_names(names: Iterable[str]) -> None:
     """Raise if no bound has an argument of such a name."""
+    if not isinstance(names, Iterable):
+        raise InvalidInput(f"arguments must be a dict, as in {{'gamma': 0.1}}; got {shown(names)}")
     for name in names:
         check_choice("an argument of the bounds", name, ALLOWED)
 
@@ -122,15 +124,7 @@ def _as_floats(name: str, value: Any) -> Array:
                 return numbers
     except (ValueError, OverflowError):  # rows of different lengths; beyond all floats
         pass
-    raise InvalidInput(f"{name} must be a finite number or an array of them, got {_short(value)}")
-
-
-def _short(value: Any) -> str:
-    try:
-        text = " ".join(repr(value).split())
-    except ValueError:  # an integer too long to print
-        text = "a number too large"
-    return text if len(text) <= 40 else text[:37] + "..."
+    raise InvalidInput(f"{name} must be a finite number or an array of them, got {shown(value)}")
 
 
 def _check_together(given: Mapping[str, Any]) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.datasets import Dataset
+from delaytron.checks import check_positive, shown
+from delaytron.datasets import Dataset, as_dataset
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
 from delaytron.learners import PassiveAggressive
@@ -36,11 +37,21 @@ def hinge_losses(W: Array, data: Dataset) -> Array:
     >>> hinge_losses(np.array([[1.0, 0.0], [0.0, 1.0]]), as_dataset((np.array([[2.0, 0.0], [0.0, 0.5]]), [0, 1])))
     array([0. , 0.5])
     """
-    if W.shape != (data.n_classes, data.n_features):
-        raise InvalidInput(f"a comparator must have the shape {(data.n_classes, data.n_features)}, got {W.shape}")
+    data = as_dataset(data)
+    weights = _checked(W, (data.n_classes, data.n_features))
     X: Any = data.X
     blocks = [slice(first, first + BLOCK) for first in range(0, data.n_rows, BLOCK)]
-    return np.concatenate([_hinge(np.asarray(X[block] @ W.T), data.y[block]) for block in blocks])
+    return np.concatenate([_hinge(np.asarray(X[block] @ weights.T), data.y[block]) for block in blocks])
+
+
+def _checked(W: Any, shape: tuple[int, int]) -> Array:
+    try:
+        weights = np.asarray(W, np.float64)
+    except (TypeError, ValueError):  # text, or rows of different lengths
+        raise InvalidInput(f"W must be numbers of the shape {shape}, got {shown(W)}") from None
+    if weights.shape != shape:
+        raise InvalidInput(f"W must have the shape {shape}, got {weights.shape}")
+    return weights
 
 
 def _hinge(scores: Array, y: Any) -> Array:
@@ -67,6 +78,7 @@ def exact_comparator(data: Dataset) -> Array:
     """
     from scipy.optimize import linprog  # noqa: PLC0415 - slow to import
 
+    data = as_dataset(data)
     n = data.n_rows
     K = data.n_classes
     if n * (K - 1) > MOST_CONSTRAINTS:
@@ -105,7 +117,11 @@ def comparator_path(data: Dataset, strengths: Sequence[float] = STRENGTHS) -> li
 
     Any weights are comparators; a solver that stops early gives others, not wrong ones.
     """
-    return [_regularised(data, C) for C in strengths]
+    data = as_dataset(data)
+    if np.unique(data.y).size < 2:
+        raise InvalidInput(f"data must have rows of at least two classes, got one only; use more rows of {data.name}")
+    asked = strengths if isinstance(strengths, Iterable) else [strengths]
+    return [_regularised(data, check_positive("strengths", C)) for C in asked]
 
 
 def _regularised(data: Dataset, C: float) -> Array:
@@ -126,7 +142,11 @@ def _regularised(data: Dataset, C: float) -> Array:
 
 def best_comparator(candidates: Iterable[Array], value: Callable[[Array], float]) -> tuple[Array, float]:
     """Return the weights with the least value, such as loss(W) + bound(||W||): bounds hold for every W."""
-    return min(((W, value(W)) for W in candidates), key=lambda pair: pair[1])
+    found = [(W, value(W)) for W in candidates] if isinstance(candidates, Iterable) else []
+    if not found:
+        asked = "candidates must be a list of at least one matrix of weights"
+        raise InvalidInput(f"{asked}, got {shown(candidates)}; comparator_path(data) makes some")
+    return min(found, key=lambda pair: pair[1])
 
 
 def fitted_weights(data: Dataset) -> Iterator[tuple[str, Array]]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from delaytron.checks import check_number, shown
 from delaytron.errors import InvalidInput
 from delaytron.kernels.inverse_gaps import LEAST_LOSS, SHARPENING, SHARPEST_START
 from delaytron.records import Array
@@ -85,7 +86,7 @@ def inverse_gap_round(predicted: Any, true: Any, sharpness: Any) -> RoundBound:
     actual = _losses("true", true)
     if expected.shape != actual.shape:
         raise InvalidInput(f"true must have one loss per label, {expected.size}, as predicted has; got {actual.size}")
-    gamma = float(check("sharpness", sharpness))
+    gamma = float(check("sharpness", check_number("sharpness", sharpness)))
     chances = inverse_gap_chances(expected, gamma)
     played = float(chances @ actual)
     exploring = EXPLORATION * expected.size / gamma * played
@@ -195,8 +196,15 @@ def _triangular(predicted: Array, true: Array) -> Array:
     return np.divide((predicted - true) ** 2, total, out=np.zeros(total.shape), where=total > 0)
 
 
+def _numbers(name: str, values: Any) -> Array:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{name} must be numbers, got {shown(values)}") from None
+
+
 def _losses(name: str, values: Any) -> Array:
-    losses = np.asarray(values, np.float64)
+    losses = _numbers(name, values)
     if losses.ndim != 1 or losses.size < 2:
         raise InvalidInput(f"{name} must be a 1-D array of at least 2 losses, got shape {losses.shape}")
     if not (np.isfinite(losses).all() and (losses >= 0).all()):
@@ -205,7 +213,7 @@ def _losses(name: str, values: Any) -> Array:
 
 
 def _sharpness(values: Any, n_classes: int) -> Array:
-    given = np.asarray(values, np.float64)
+    given = _numbers("sharpness", values)
     if given.shape not in ((), (n_classes,)):
         raise InvalidInput(f"sharpness must be a number or one per label, {n_classes}; got shape {given.shape}")
     if not (np.isfinite(given).all() and (given >= 0).all()):

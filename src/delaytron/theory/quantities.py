@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import check_bool, check_choice, check_integers
+from delaytron.checks import check_bool, check_choice, check_integers, shown
 from delaytron.errors import InvalidInput
 from delaytron.records import Bools, Ints
 
@@ -186,7 +186,7 @@ def epochs(delays: Any, *, tracker: str = "cumulative", count_self: bool = True)
 
 def _checked(delays: Any) -> Ints:
     if not hasattr(delays, "__len__") or getattr(delays, "ndim", 1) == 0:
-        raise InvalidInput(f"delays must be one integer per round, got {delays!r}")
+        raise InvalidInput(f"delays must be one integer per round, got {shown(delays)}")
     given = check_integers("delays", delays, len(delays), low=1)
     if not given.size:
         raise InvalidInput("delays must be those of at least one round, got none")

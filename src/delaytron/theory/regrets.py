@@ -4,14 +4,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from delaytron.checks import check_integer, shown
 from delaytron.errors import InvalidInput
 from delaytron.records import Array, Ints
+from delaytron.simulation.results import Result
 from delaytron.simulation.scenarios import draw_delays, draw_rows
 from delaytron.theory.comparators import hinge_losses
 
 if TYPE_CHECKING:
     from delaytron.datasets import Dataset
-    from delaytron.simulation.results import Result
     from delaytron.simulation.scenarios import SimulationConfig
 
 
@@ -30,7 +31,7 @@ class Regret(NamedTuple):
     mistakes: Array
 
 
-def regret(result: "Result", data: "Dataset", W: Array) -> Regret:
+def regret(result: Result, data: "Dataset", W: Array) -> Regret:
     """Return the regret of runs that were simulated with `regret=True`, against fixed weights.
 
     Examples
@@ -42,32 +43,31 @@ def regret(result: "Result", data: "Dataset", W: Array) -> Regret:
     >>> bool((lost.mistakes <= lost.gated).all() and (lost.gated <= lost.hinge).all())
     True
     """
+    if not isinstance(result, Result):
+        raise InvalidInput(f"result must be what dt.simulate(..., regret=True) returns, got {shown(result)}")
     if result.losses is None:
-        raise InvalidInput("regret needs runs of simulate(..., regret=True); these did not note their losses")
+        raise InvalidInput("these runs did not note their losses; call simulate(..., regret=True)")
     theirs = comparator_losses(result, data, W)
     hinge = result.losses[:, :, 0]
     gated = result.losses[:, :, 1]
     return Regret(hinge - theirs, gated - theirs, result.mistakes[:, :, 1] - theirs)
 
 
-def comparator_losses(result: "Result", data: "Dataset", W: Array) -> Array:
+def comparator_losses(result: Result, data: "Dataset", W: Array) -> Array:
     """Return the hinge loss of fixed weights on the rows of every run, so far: (runs, checkpoints)."""
+    config = _config(result)
     per_row = hinge_losses(W, data)
-    so_far = {
-        run: np.cumsum(per_row[draw_rows(_config(result), run)])[result.rounds - 1] for run in set(result.run.tolist())
-    }
+    so_far = {run: np.cumsum(per_row[draw_rows(config, run)])[result.rounds - 1] for run in set(result.run.tolist())}
     return np.array([so_far[run] for run in result.run.tolist()])
 
 
-def delays_of(result: "Result", run: int) -> Ints:
+def delays_of(result: Result, run: int) -> Ints:
     """Return the delays of one run, as they were drawn."""
     config = _config(result)
-    return draw_delays(config.delay, config.n_rounds, config.seed, run)
+    return draw_delays(config.delay, config.n_rounds, config.seed, check_integer("run", run, at_least=0))
 
 
-def _config(result: "Result") -> "SimulationConfig":
-    if result.config is None:
-        raise InvalidInput(
-            "rows and delays can be drawn again for results of simulate only; call simulate(..., regret=True)"
-        )
+def _config(result: Result) -> "SimulationConfig":
+    if not isinstance(result, Result) or result.config is None:
+        raise InvalidInput(f"result must be what dt.simulate(..., regret=True) returns, got {shown(result)}")
     return result.config

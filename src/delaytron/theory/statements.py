@@ -1,6 +1,6 @@
 """All bounds side by side: what each is about, for what it holds, and what it comes to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple
@@ -60,6 +60,7 @@ class Statement(NamedTuple):
     def applies(self, arguments: Arguments) -> bool:
         """Whether it is about this rate, and L is known where it is needed."""
         check_names(arguments)
+        _check_there(("gamma",), arguments)
         lacks_bound = self.takes("loss_bound") and arguments.get("loss_bound") is None
         return not lacks_bound and bool(np.all(np.less_equal(arguments["gamma"], self.most_gamma)))
 
@@ -98,13 +99,18 @@ class BoundRow(NamedTuple):
     vacuous: bool
 
 
+def _check_there(needed: Iterable[str], arguments: Arguments) -> None:
+    lacking = [name for name in needed if name not in arguments]
+    if lacking:
+        raise InvalidInput(f"the bound also needs {', '.join(lacking)}; got {', '.join(arguments) or 'no arguments'}")
+
+
 def _call(formula: Callable[..., Any], arguments: Arguments) -> Any:
     """Call a formula with those arguments that it has; what is no argument of any bound is misspelt."""
     check_names(arguments)
     known = signature(formula).parameters
-    lacking = [name for name, one in known.items() if one.default is one.empty and name not in arguments]
-    if lacking:
-        raise InvalidInput(f"the bound also needs {', '.join(lacking)}; got {', '.join(arguments)}")
+    lacking = [name for name, one in known.items() if one.default is one.empty]
+    _check_there(lacking, arguments)
     return formula(**{name: value for name, value in arguments.items() if name in known})
 
 
@@ -209,6 +215,8 @@ def table(arguments: Arguments) -> list[BoundRow]:
 
 def row_of(statement: Statement, arguments: Arguments) -> BoundRow:
     """Return one statement for the numbers of one problem."""
+    check_names(arguments)
+    _check_there(("n_rounds", "comparator_loss"), arguments)
     if not statement.applies(arguments):
         return BoundRow(statement, None, None, False)
     own = statement.own(arguments)
