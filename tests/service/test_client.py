@@ -231,7 +231,7 @@ def test_what_is_not_there(client, model):
 def test_too_large_bodies(model):
     with pytest.raises(errors.TooLarge, match="1,000,000 bytes"):
         model.decide({"text": "x" * 1_000_001})
-    with pytest.raises(errors.TooLarge, match="1,000 at most"):
+    with pytest.raises(errors.TooLarge, match="1,000 entries at most, got 1,001"):
         model.decide_many([{"n": 1}] * 1001)
 
 
