@@ -12,6 +12,7 @@ from services import serving
 import delaytron as dt
 from delaytron.model.retention import compact_journal
 from delaytron.model.verify import verify_journal
+from delaytron.service.embedded import _unserved
 from delaytron.service.listening import check_free
 
 
@@ -394,6 +395,17 @@ def test_a_damaged_journal_does_not_keep_the_others_from_being_served(tmp_path):
             assert f"model '{name}' cannot be served: " in reply.json()["detail"]
             assert f"; put {name}.db right in the folder of the service, and start it" in reply.json()["detail"]
             assert str(tmp_path) not in reply.text
+
+
+@pytest.mark.parametrize("place", ["{path}", "{whole}"])
+def test_clients_do_not_hear_where_a_journal_is(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    path = Path("shop", "m.db")
+    told = _unserved(
+        path, dt.InvalidInput(f"cannot open {place.format(path=path, whole=path.absolute())}: no; go away")
+    )
+    mend = "put m.db right in the folder of the service, and start it again"
+    assert told == f"model 'm' cannot be served: cannot open m.db: no; {mend}"
 
 
 def test_a_service_that_is_told_to_stop_has_everything_on_disk(tmp_path):

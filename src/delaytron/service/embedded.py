@@ -188,9 +188,10 @@ class Embedded:
 def _unserved(path: Path, problem: DelaytronError) -> str:
     """Log what is wrong with a journal; return it for clients, to whom it is nothing where it is on this machine."""
     log.warning("%s", problem)
-    said = str(problem).partition(";")[0].replace(str(path), path.name)
+    said = str(problem).partition(";")[0]
     for folder in (path.resolve().parent, path.absolute().parent):
         said = said.replace(f"{folder}/", "").replace(str(folder), "of the service")
+    said = said.replace(str(path), path.name)
     mend = f"put {path.name} right in the folder of the service, and start it again"
     return f"model {path.stem!r} cannot be served: {said}; {mend}"
 
