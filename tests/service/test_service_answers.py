@@ -457,6 +457,12 @@ def test_an_address_of_others_cannot_be_listened_on():
     check_free("", 0)
 
 
+def test_a_machine_without_one_of_the_addresses_listens_on_the_others(monkeypatch):
+    both = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in ("192.0.2.1", "127.0.0.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+    check_free("localhost", 0)
+
+
 def test_the_document_describes_every_route(service):
     document = service.client.get("/openapi.json").json()
     assert document["openapi"].startswith("3.1")

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from errno import EADDRINUSE, EADDRNOTAVAIL
+from errno import EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT
 
 from delaytron.errors import InvalidInput
 
@@ -10,22 +10,24 @@ NEXT = {  # what to do, by what is wrong
     EADDRINUSE: "stop what listens there, or give another --port; 0 takes any that is free",
     EADDRNOTAVAIL: "give --host 127.0.0.1, or another address of this machine",
 }
+ABSENT = (EADDRNOTAVAIL, EAFNOSUPPORT)  # of an address that this machine does not have
 OTHERWISE = "give another --host or --port"
 
 
 def check_free(host: str, port: int) -> None:
     """Raise if nobody can listen there: something else does, it is not this machine, or one may not."""
-    refused: OSError | None = None
-    for family, kind, protocol, _, address in socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    ):
+    refused: list[OSError] = []
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, kind, protocol, _, address in found:
         try:
             _try(socket.socket(family, kind, protocol), address)
         except OSError as problem:
-            refused = refused or problem
-    if refused is not None:
-        what = f"cannot listen on {host or 'all addresses'}, port {port}: {os.strerror(refused.errno or 0)}"
-        raise InvalidInput(f"{what}; {NEXT.get(refused.errno or 0, OTHERWISE)}")
+            refused.append(problem)
+    worst = next((problem for problem in refused if problem.errno not in ABSENT), None)
+    if worst is not None or len(refused) == len(found):  # where IPv6 is missing, one listens on the others
+        number = (worst or refused[0]).errno or 0
+        what = f"cannot listen on {host or 'all addresses'}, port {port}: {os.strerror(number)}"
+        raise InvalidInput(f"{what}; {NEXT.get(number, OTHERWISE)}")
 
 
 def _try(probe: socket.socket, address: tuple[object, ...]) -> None:
