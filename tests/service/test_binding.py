@@ -30,7 +30,7 @@ def test_loopback_needs_no_key(host):
 def test_all_else_needs_one(host):
     with pytest.raises(InvalidInput, match="can be reached from other machines, and no API key is set") as caught:
         check_binding(host, NO_KEYS)
-    assert "bind to 127.0.0.1, or set DELAYTRON_ADMIN_KEY or DELAYTRON_CLIENT_KEY" in str(caught.value)
+    assert "use 127.0.0.1, or set DELAYTRON_ADMIN_KEY or DELAYTRON_CLIENT_KEY" in str(caught.value)
     check_binding(host, KEYS)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import math
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,8 @@ import delaytron as dt
 from delaytron import client as errors
 
 LABELS = ["small", "medium", "large"]
+CYCLIC = []
+CYCLIC.append(CYCLIC)
 ADMIN, CLIENT = "an-admin-key-of-the-tests", "a-client-key-of-the-tests"
 
 
@@ -107,11 +110,80 @@ def test_vectors_and_sparse_rows(client):
         (np.zeros((2, 2)), "1-D"),
         ("text", "must be a dict"),
         (None, "must be a dict"),
+        ({"a": CYCLIC}, "at most 16 dicts or lists within one another"),
+        (CYCLIC, "at most 16 dicts or lists within one another"),
+        ([[0, float("nan")]], "x must be finite, got nan at position 1"),
     ],
 )
 def test_bad_features_are_not_sent(x, said):
     with dt.Client("http://127.0.0.1:9", retries=0) as nowhere, pytest.raises(dt.InvalidInput, match=said):
         nowhere.model("router").decide(x)
+
+
+NOT_SENT = {
+    "xs must be a list, one for each decision; got None": lambda model: model.decide_many(None),
+    "xs must be a list, one for each decision; got {'n': 1}": lambda model: model.decide_many({"n": 1}),
+    r"xs\[1\]: feature 'n' must be": lambda model: model.decide_many([{"n": 1}, {"n": object()}]),
+    "ids must be a list, one for each decision; got 'x'": lambda model: model.decide_many([{"n": 1}], ids="x"),
+    "named by a printable text .* got 1.5": lambda model: model.decide({"n": 1}, allowed=[1.5]),
+    "stateless must be True or False, got 'yes'": lambda model: model.decide({"n": 1}, stateless="yes"),
+    "correct must be True or False, got 'yes'": lambda model: model.feedback("a", "yes"),
+    "id must be a string of 1 to 200 bytes, got int '5'": lambda model: model.feedback(5, True),
+    r"reward must be from 0 \(wrong\) to 1 \(right\), got 2": lambda model: model.feedback("a", reward=2),
+    "reward must be a finite number, got .*nan": lambda model: model.feedback("a", reward=np.float32("nan")),
+    r"named by a printable text .* got b'\w'": lambda model: model.feedback("a", label=b"a"),
+    "answers must be a list, .* got {'id': 'a'}": lambda model: model.feedback_many({"id": "a"}),
+    "answers must be dicts such as .* got 'a'": lambda model: model.feedback_many(["a"]),
+    "named by a printable text .* got None": lambda model: model.retire_class(None),
+    r"named by a printable text .* got '\\ud800'": lambda model: model.retire_class("\ud800"),
+    "classes must be a list of names, .* got 'ab'": lambda model: model._client.create_model("m", "ab"),
+    "classes must be a list of names, .* got None": lambda model: model._client.create_model("m", None),
+    r"named by a printable text .* got b'a'": lambda model: model._client.create_model("m", [b"a", b"b"]),
+    "parameters must be a dict, .* got None": lambda model: model._client.create_model("m", [1, 2], parameters=None),
+    "gamma must be a finite number, got nan": lambda model: model._client.create_model("m", [1, 2], gamma=math.nan),
+    "must not be nested so deeply": lambda model: model._client.create_model("m", [1, 2], lr=CYCLIC),
+}
+
+
+@pytest.mark.parametrize("said", NOT_SENT)
+def test_what_cannot_be_right_is_not_sent(said):
+    with dt.Client("http://127.0.0.1:9", retries=0) as nowhere, pytest.raises(dt.InvalidInput, match=said):
+        NOT_SENT[said](nowhere.model("router"))
+
+
+def test_a_closed_client_says_so(service):
+    with dt.Client(service.url) as client:
+        model = client.model("router")
+    with pytest.raises(dt.InvalidInput, match="this client is closed; make another one"):
+        model.stats()
+
+    async def ask():
+        async with dt.AsyncClient(service.url) as client:
+            pass
+        await client.models()
+
+    with pytest.raises(dt.InvalidInput, match="this client is closed; make another one"):
+        asyncio.run(ask())
+
+
+def test_a_service_that_does_not_speak_tls_is_told_as_such(service):
+    said = "it does not speak TLS, use http:// instead of https://"
+    with (
+        dt.Client(service.url.replace("http", "https"), retries=0) as client,
+        pytest.raises(errors.NoConnection) as told,
+    ):
+        client.models()
+    assert said in str(told.value)
+
+
+def test_a_password_in_the_url_is_not_shown():
+    with dt.Client("http://shop:secret@127.0.0.1:9", retries=0) as client, pytest.raises(errors.NoConnection) as told:
+        client.models()
+    assert "http://...@127.0.0.1:9" in str(told.value)
+    with pytest.raises(dt.InvalidInput) as refused:
+        dt.Client("http://shop:secret@127.0.0.1:99999")
+    shown = [repr(client), repr(client.model("m")), str(told.value), str(refused.value)]
+    assert not any("secret" in text for text in shown)
 
 
 def test_values_as_people_have_them(model):
@@ -158,7 +230,7 @@ def test_many_answers_each_have_their_own_result(model):
     kinds = [dt.ConflictingFeedback, dt.UnknownDecision, dt.InvalidInput, errors.ForgedToken]
     assert [type(said[place]) for place in (2, 4, 5, 7)] == kinds
     assert str(said[4]) == "decision 'no' was never issued; check the id, and that this is its journal"
-    with pytest.raises(dt.InvalidInput, match="reward must be a number from 0 to 1, got nan"):
+    with pytest.raises(dt.InvalidInput, match="reward must be a finite number, got nan"):
         model.feedback_many([{"id": "c", "correct": True}, {"id": "b", "reward": float("nan")}])
     assert model.stats().answered == 2
 
@@ -231,7 +303,7 @@ def test_what_is_not_there(client, model):
 def test_too_large_bodies(model):
     with pytest.raises(errors.TooLarge, match="1,000,000 bytes"):
         model.decide({"text": "x" * 1_000_001})
-    with pytest.raises(errors.TooLarge, match="1,000 at most"):
+    with pytest.raises(errors.TooLarge, match="1,000 entries at most, got 1,001"):
         model.decide_many([{"n": 1}] * 1001)
 
 
@@ -248,6 +320,11 @@ def test_another_server_is_noticed(service):
         ({"url": "ftp://a"}, "url must be as in http"),
         ({"url": "http://a:99999"}, "url must be as in http"),
         ({"url": 8100}, "url must be as in http"),
+        ({"url": "http://a\n"}, "url must be as in http"),
+        ({"url": "http://a b"}, "url must be as in http"),
+        ({"url": "http://" + "a" * 100}, "url must be as in http"),
+        ({"timeout": 1e300}, "timeout must be 1,000,000,000 seconds at most"),
+        ({"key": ""}, "key must be ASCII without spaces, as the service has it; None if it has no keys"),
         ({"timeout": 0}, "timeout"),
         ({"retries": -1}, "retries"),
         ({"key": "a\nb"}, "key must be"),

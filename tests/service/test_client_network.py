@@ -138,7 +138,7 @@ def test_what_cannot_be_repeated_is_not(service):
         direct = client.create_model("changing", LABELS, seed=1)
     plan = iter(["429", "drop reply"])
     with BadNetwork(service.url, lambda: next(plan, None)) as network, dt.Client(network.url, **PATIENT) as client:
-        with pytest.raises(NoConnection, match="it may have been done: look at the model"):
+        with pytest.raises(NoConnection, match="it may have been done: look at describe"):
             client.model("changing").add_class("huge")
         assert network.seen == {"429": 1, "drop reply": 1, "taken": 1}
         assert client.model("changing").describe().classes == [*LABELS, "huge"]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import delaytron as dt
-from delaytron.client import TooMany, Unavailable, UnexpectedReply
+from delaytron.client import TooLarge, TooMany, Unauthorized, Unavailable, UnexpectedReply
 from delaytron.model.encoding import make_encoder
 from delaytron.service.client import requests, tries
 from delaytron.service.client.features import as_sent
@@ -95,11 +95,13 @@ def refusal(status, word):
     ("replies", "kind", "said"),
     [
         ([refusal(429, "too_many")], TooMany, "said"),
-        ([LOST, refusal(429, "too_many")], TooMany, "said; tries: 2; try again"),
-        ([BUSY], Unavailable, "http://here answered 503; tries: 1; try again"),
+        ([LOST, refusal(429, "too_many")], TooMany, "said; tries: 2; try again, or check the url"),
+        ([BUSY], Unavailable, "http://here answered 503; tries: 1; try again, or check the url"),
         ([LOST, refusal(422, "invalid")], dt.InvalidInput, "said"),
         ([LOST, refusal(404, "unknown_decision")], dt.UnknownDecision, "said"),
-        ([refusal(418, "teapot")], UnexpectedReply, "said"),
+        ([refusal(418, "teapot")], UnexpectedReply, "said; check the url"),
+        ([HttpReply(401, {}, b"")], Unauthorized, "http://here answered 401; give a key that is known there"),
+        ([HttpReply(413, {}, b"")], TooLarge, "http://here answered 413; send less at once"),
         (
             [HttpReply(200, {}, b"<html>\n<p>")],
             UnexpectedReply,

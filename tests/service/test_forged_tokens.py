@@ -90,6 +90,11 @@ def test_what_is_signed_but_no_ticket_is_forged(payload, form):
             KEYS.read(signed(body, form), "uid", 0)
 
 
+def test_what_is_signed_but_no_text_is_forged():
+    with pytest.raises(ForgedToken):
+        KEYS.read(signed(b"\x96\xa1\x80", 0), "uid", 0)
+
+
 def test_a_token_that_is_shorter_than_the_id_of_its_key_is_forged():
     with pytest.raises(ForgedToken):
         KEYS.read(sealed(bytes([1, 0, 4]) + b"odd" + bytes(32)), "uid", 0)

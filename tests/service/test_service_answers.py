@@ -1,6 +1,9 @@
 """What the service says, exactly: every answer to feedback, and every refusal."""
 
 import json
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,8 @@ from services import serving
 import delaytron as dt
 from delaytron.model.retention import compact_journal
 from delaytron.model.verify import verify_journal
+from delaytron.service.embedded import _unserved
+from delaytron.service.listening import check_free
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +95,59 @@ def test_what_is_no_json_object_is_refused(service, body):
     for path in ("/v1/models", "/v1/models/m/decisions", "/v1/models/m/feedback", "/v1/models/m/classes"):
         status, _ = said(service.client.post(path, content=content))
         assert status in (400, 422)
+
+
+REFUSALS = {  # path, body -> what is said
+    ("m/decisions", ""): 'the body is empty; send an object such as {"features": {"tokens": 512}}',
+    ("m/decisions", '{"features": NaN}'): "the body must be JSON: invalid character (byte 13); send an object such as",
+    ("m/decisions", '{"features": "\\ud800"}'): "it is cut off, or has half of a \\u escape; send an object such as",
+    ("m/decisions", '{"features": {"a": "\udcff"}}'): "the body must be JSON in UTF-8, got other bytes; send an object",
+    ("m/feedback", "[7]"): 'the body must be an object, got [7]; send one such as {"id": "req-17", "correct": true}',
+    ("m/decisions", '{"featurs": [1, 2]}'): 'there is no field "featurs"; did you mean features?',
+    (
+        "m/feedback",
+        '{"feedback": [{"huge": 1}]}',
+    ): 'feedback[0]: there is no field "huge"; known are id, token, correct',
+    ("m/decisions", '{"a\\nb - at `$.features": 1}'): 'there is no field "a\\nb',
+    ("m/decisions", "{}"): "features are missing; give features, or a list of decisions for a batch",
+    (
+        "m/decisions",
+        '{"decisions": [{"id": "x"}]}',
+    ): "decisions[0]: the field features is missing; it must be an object",
+    ("m/decisions", '{"features": 7}'): "features must be an object, or a list of numbers or of pairs",
+    ("m/decisions", '{"features": 7, oops'): "features must be an object, or a list of numbers or of pairs",
+    (
+        "m/decisions",
+        '{"features": [1, 1e999]}',
+    ): "a number in features[1] must fit into a 64-bit float, got a larger one",
+    ("m/decisions", '{"features": [1, 2], "allowed": ["a", 1.5]}'): "strings or integers, got 1.5 at allowed[1]",
+    ("m/decisions", '{"decisions": [{"features": [1, 2]}, {"features": [1]}]}'): "decisions[1]: x must be",
+    (
+        "m/decisions",
+        '{"decisions": [{"features": [1, 2], "id": 5}]}',
+    ): "decisions[0].id must be a string of 1 to 200 bytes",
+    ("m/feedback", '{"id": "x", "reward": 7}'): "reward must be a number from 0 to 1, got 7",
+    ("m/feedback", '{"correct": true}'): "feedback must name its decision by id or by token, got none; give one",
+    ("m/classes", '{"name": null}'): "name must be a string or an integer, got null",
+    (
+        "",
+        '{"name": "a b", "classes": [1, 2]}',
+    ): "name must be 1 to 64 letters, digits, _ or -, the first a letter or a dig",
+    ("", '{"name": "new", "classes": ["a"]}'): 'classes must be a list of strings or integers, two at least, got ["a"]',
+    (
+        "",
+        '{"name": "new", "classes": [1, 2], "on_expiry": "wring"}',
+    ): 'on_expiry must be "drop" or "wrong", got "wring"',
+    ("", '{"name": "new", "classes": [1, 2], "parameters": {"lrr": 1}}'): "got 'lrr'; did you mean lr?",
+}
+
+
+@pytest.mark.parametrize(("path", "body"), REFUSALS)
+def test_a_refusal_says_what_came_what_is_allowed_and_what_to_do(service, path, body):
+    reply = service.client.post(f"/v1/models/{path}".rstrip("/"), content=body.encode(errors="surrogateescape"))
+    assert said(reply) in ((400, "malformed"), (422, "invalid"))
+    assert REFUSALS[path, body] in reply.json()["detail"]
+    assert len(reply.json()["detail"]) < 260
 
 
 @pytest.mark.parametrize(
@@ -238,6 +296,7 @@ def test_models_that_cannot_be_are_refused(service, wrong):
 
 def test_classes_come_and_go(service):
     service.make("changing", features=1)
+    assert said(service.client.delete(f"/v1/models/changing/classes/{'9' * 5000}")) == (422, "invalid")
     assert service.post("/v1/models/changing/classes", {"name": "d"}).json()["classes"] == ["a", "b", "c", "d"]
     assert said(service.post("/v1/models/changing/classes", {"name": "d"})) == (422, "invalid")
     assert service.client.delete("/v1/models/changing/classes/a").json()["classes"] == ["b", "c", "d"]
@@ -276,6 +335,13 @@ def test_paths_and_methods_that_are_not_there(service):
     assert said(service.client.get("/v2/models")) == (404, "unknown_path")
     assert said(service.client.put("/v1/models")) == (405, "wrong_method")
     assert service.client.put("/v1/models").headers["allow"]
+    detail = "PUT is not allowed at /v1/models; use GET or POST, see /openapi.json"
+    assert service.client.put("/v1/models").json()["detail"] == detail
+    assert service.client.get("/v1/models/mm").json()["detail"] == "there is no model 'mm'; did you mean 'm'?"
+    for strange in ("no-such-model", "a%00b", "x" * 3000):
+        reply = service.client.get(f"/v1/models/{strange}")
+        assert said(reply) == (404, "unknown_model")
+        assert "make it with POST /v1/models, in Python with create_model" in reply.json()["detail"]
     assert service.client.get("/healthz").json() == {"status": "ok"}
     assert service.client.head("/healthz").status_code == 200
 
@@ -322,7 +388,24 @@ def test_a_damaged_journal_does_not_keep_the_others_from_being_served(tmp_path):
     Path(tmp_path, "bad.db").write_bytes(b"no journal" * 1000)
     with serving(tmp_path) as service:
         assert service.decide([1.0], "good").status_code == 200
-        assert said(service.decide([1.0], "bad")) == (503, "unavailable")
+        Path(tmp_path, "late.db").mkdir()
+        for name in ("bad", "late"):
+            reply = service.post("/v1/models", {"name": name, "classes": ["a", "b"]})
+            assert said(reply) == (503, "unavailable")
+            assert f"model '{name}' cannot be served: " in reply.json()["detail"]
+            assert f"; put {name}.db right in the folder of the service, and start it" in reply.json()["detail"]
+            assert str(tmp_path) not in reply.text
+
+
+@pytest.mark.parametrize("place", ["{path}", "{whole}"])
+def test_clients_do_not_hear_where_a_journal_is(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    path = Path("shop", "m.db")
+    told = _unserved(
+        path, dt.InvalidInput(f"cannot open {place.format(path=path, whole=path.absolute())}: no; go away")
+    )
+    mend = "put m.db right in the folder of the service, and start it again"
+    assert told == f"model 'm' cannot be served: cannot open m.db: no; {mend}"
 
 
 def test_a_service_that_is_told_to_stop_has_everything_on_disk(tmp_path):
@@ -341,6 +424,43 @@ def test_a_second_service_on_the_same_folder_serves_nothing_twice(tmp_path):
         with serving(tmp_path) as second:
             assert said(second.decide([1.0])) == (503, "unavailable")
             assert first.decide([1.0]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "models are kept in a folder or in PostgreSQL, got neither; give FOLDER or --postgres DSN"),
+        (("shop", "--postgres", "dbname=x"), "got both; give FOLDER or --postgres DSN"),
+        (("file",), "cannot use file as a folder of journals: it is a file; give another FOLDER"),
+        (("file/shop",), "cannot use file/shop as a folder of journals: Not a directory; give another FOLDER"),
+        (("shop", "--token-keys", "no/keys"), "cannot write no/keys: there is no folder no; make it"),
+        (("shop", "--port", "{port}"), "port {port}: Address already in use; stop what listens there, or give another"),
+    ],
+)
+def test_a_service_that_cannot_begin_says_why_in_one_line(tmp_path, arguments, told):
+    (tmp_path / "file").write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        given = [argument.format(port=port) for argument in arguments]
+        command = [sys.executable, "-m", "delaytron", "serve", *given]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert told.format(port=port) in ended.stderr
+    assert ended.stderr.startswith("delaytron: ")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_an_address_of_others_cannot_be_listened_on():
+    with pytest.raises(dt.InvalidInput, match=r"192\.0\.2\.1, port 0: Cannot assign .*; give --host 127\.0\.0\.1, or"):
+        check_free("192.0.2.1", 0)
+    check_free("127.0.0.1", 0)
+    check_free("", 0)
+
+
+def test_a_machine_without_one_of_the_addresses_listens_on_the_others(monkeypatch):
+    both = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in ("192.0.2.1", "127.0.0.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+    check_free("localhost", 0)
 
 
 def test_the_document_describes_every_route(service):

@@ -106,7 +106,7 @@ def test_a_token_expires_at_its_nanosecond(expires, after):
     if after < 0:
         assert KEYS.read(token, "uid", expires + after).expires == expires
     else:
-        with pytest.raises(ExpiredToken, match=r"honoured until .*Z; the answer is too late"):
+        with pytest.raises(ExpiredToken, match=r"expired at .*Z; drop the answer, it is too late"):
             KEYS.read(token, "uid", expires + after)
 
 

@@ -164,6 +164,38 @@ def test_snapshots_are_packed_while_the_model_goes_on(path, monkeypatch, learner
     assert found.snapshots == 2
 
 
+@pytest.mark.parametrize(
+    ("error", "told"), [(InvalidInput("no room"), "was kept: no room; nothing is lost"), (MemoryError(), "MemoryError")]
+)
+def test_a_snapshot_that_fails_is_logged_and_the_model_goes_on(path, monkeypatch, caplog, error, told):
+    """Also by an error that is none of ours: else asyncio alone would tell of it, and `close` would raise it."""
+    monkeypatch.setattr(keeping, "FACTS_A_SNAPSHOT", 2)
+
+    def fail(copied):
+        raise error
+
+    monkeypatch.setattr(still.Still, "packed", fail)
+
+    async def use(worker):
+        for number in range(4):
+            await worker.run(partial(_decide, worker.keeper, f"decision-{number}"), short=True)
+        return await worker.run(here, short=True)
+
+    with_worker(path, use)
+    assert "no snapshot of model 'model' was kept" in caplog.text
+    assert told in caplog.text
+    assert "never retrieved" not in caplog.text
+
+
+def test_a_model_that_cannot_be_closed_is_logged(path, monkeypatch, caplog):
+    async def use(worker):
+        monkeypatch.setattr(worker.keeper, "put_snapshot", lambda: 1 / 0)
+        await worker.run(partial(_decide, worker.keeper, "decision"), short=True)
+
+    with_worker(path, use)
+    assert "model 'model' could not be closed in good order; what was acknowledged is on disk" in caplog.text
+
+
 def test_a_still_copy_packs_to_the_same_bytes_and_stays_as_it_was():
     model = dt.Model(["a", "b"], seed=1)
     for number in range(20):

@@ -62,7 +62,8 @@ def serve(
     from delaytron.service.server import run_server  # noqa: PLC0415
 
     if (folder is None) == (postgres is None):
-        raise InvalidInput("serve keeps its models in a folder or in PostgreSQL; give FOLDER or --postgres DSN")
+        came = "neither" if folder is None else "both"
+        raise InvalidInput(f"models are kept in a folder or in PostgreSQL, got {came}; give FOLDER or --postgres DSN")
     limits = Limits(body_bytes=max_body, open_decisions=max_open, rate=rate)
     backend = on_postgres(postgres, token_keys, limits) if folder is None else on_folder(folder, token_keys, limits)
     run_server(backend, read_api_keys(keys), limits, host, port)
@@ -73,7 +74,11 @@ def on_folder(folder: Path, token_keys: Path | None, limits: "Limits") -> "Backe
     from delaytron.service.embedded import Embedded  # noqa: PLC0415
     from delaytron.service.token_files import make_token_keys  # noqa: PLC0415
 
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        why = "it is a file" if isinstance(problem, FileExistsError) else problem.strerror
+        raise InvalidInput(f"cannot use {folder} as a folder of journals: {why}; give another FOLDER") from None
     return Embedded(folder, make_token_keys(token_keys or folder / KEY_FILE), limits)
 
 

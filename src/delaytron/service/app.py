@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from logging import getLogger
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 
+from delaytron.errors import DelaytronError
 from delaytron.service.backend import Backend
 from delaytron.service.endpoint import Call, Endpoint, Gate, Reply, send_reply
 from delaytron.service.handlers import Handlers
@@ -16,8 +18,10 @@ from delaytron.service.limits import Limits, RateLimit
 from delaytron.service.live.pages import live_routes
 from delaytron.service.metrics import Metrics
 from delaytron.service.openapi import document
-from delaytron.service.problems import MEDIA_TYPE, problem
+from delaytron.service.problems import LONGEST_SHOWN, MEDIA_TYPE, problem
 from delaytron.service.routes import ROUTES
+
+log = getLogger("delaytron.service")
 
 
 def make_app(backend: Backend, keys: ApiKeys, limits: Limits = Limits()) -> Starlette:  # noqa: B008 - never changed
@@ -60,12 +64,22 @@ class ByMethod:
 @asynccontextmanager
 async def _lifespan(backend: Backend) -> AsyncIterator[None]:
     """Start in the background, so that a service that opens large journals can say so."""
-    starting = asyncio.create_task(backend.start())
+    starting = asyncio.create_task(_start(backend))
     try:
         yield
     finally:
         await asyncio.gather(starting, return_exceptions=True)
         await backend.stop()
+
+
+async def _start(backend: Backend) -> None:
+    """Start, or say why not: the service goes on and refuses everything, with the same words."""
+    try:
+        await backend.start()
+    except DelaytronError as problem:
+        log.warning("the service is not ready: %s, and start it again", problem)
+    except Exception:
+        log.exception("the service is not ready; mend this, and start it again")
 
 
 async def _describe(call: Call) -> Reply:  # noqa: ARG001
@@ -74,13 +88,18 @@ async def _describe(call: Call) -> Reply:  # noqa: ARG001
 
 
 async def _not_found(request: Any, error: Any) -> Any:  # noqa: ARG001
-    return _Refusal(404, "unknown_path", f"there is nothing at {request.url.path}; see /openapi.json")
+    return _Refusal(404, "unknown_path", f"there is nothing at {_path(request)}; see /openapi.json for all paths")
 
 
 async def _wrong_method(request: Any, error: Any) -> Any:
     allowed = (error.headers or {}).get("Allow", "")
-    detail = f"{request.method} is not taken at {request.url.path}; see /openapi.json"
+    methods = " or ".join(sorted({*allowed.split(", ")} - {"HEAD"}))
+    detail = f"{request.method} is not allowed at {_path(request)}; use {methods}, see /openapi.json"
     return _Refusal(405, "wrong_method", detail, {"Allow": allowed})
+
+
+def _path(request: Any) -> str:
+    return str(request.url.path)[:LONGEST_SHOWN]
 
 
 class _Refusal:

@@ -21,7 +21,7 @@ from delaytron.model.snapshots import digest
 from delaytron.service import messages
 from delaytron.service.backend import Repeatable
 from delaytron.service.limits import Limits, check_batch, check_classes, check_model, check_room
-from delaytron.service.problems import Unavailable, UnknownModel, nothing_left
+from delaytron.service.problems import Unavailable, nothing_left, unknown_model
 from delaytron.service.reading import check_same_model, class_named, recipe_of
 from delaytron.service.replies import decision_state, explanation_reply, model_reply, stats_reply, weights_reply
 from delaytron.service.served import ServedModel
@@ -52,13 +52,12 @@ class Embedded:
             try:
                 self._serve(path.stem, await asyncio.to_thread(_reopen, path))
             except DelaytronError as problem:
-                log.warning("%s", problem)
-                self._broken[path.stem] = _without_folder(path, problem)
+                self._broken[path.stem] = _unserved(path, problem)
         self._unready = None
 
     async def stop(self) -> None:
         """Finish what has begun, and close all journals."""
-        self._unready = "the service is stopping"
+        self._unready = "the service is stopping; try again"
         await asyncio.gather(*(worker.close() for _, worker in self._served.values()))
 
     def unready(self) -> str | None:
@@ -74,9 +73,9 @@ class Embedded:
         if self._unready is not None:
             raise Unavailable(self._unready)
         if name in self._broken:
-            raise Unavailable(f"model {name!r} cannot be served: {self._broken[name]}")
+            raise Unavailable(self._broken[name])
         if name not in self._served:
-            raise UnknownModel(f"there is no model {name!r}; make it with POST /v1/models")
+            raise unknown_model(name, self._served)
         return self._served[name]
 
     async def _run(self, name: str, operation: Callable[[ServedModel, Moment], T], *, short: bool = False) -> T:
@@ -96,7 +95,10 @@ class Embedded:
                 return await self.model(wanted.name), False
             check_room(self._limits, len(self._served))
             path = self._folder / f"{wanted.name}{ENDING}"
-            self._serve(wanted.name, await asyncio.to_thread(_make, path, recipe, wanted.stateless))
+            try:
+                self._serve(wanted.name, await asyncio.to_thread(_make, path, recipe, wanted.stateless))
+            except DelaytronError as problem:  # all is right with what is wanted
+                raise Unavailable(_unserved(path, problem)) from problem
         return await self.model(wanted.name), True
 
     async def models(self) -> list[messages.ModelReply]:
@@ -183,12 +185,15 @@ class Embedded:
         return await self._run(name, lambda served, _: weights_reply(served.keeper.core))
 
 
-def _without_folder(path: Path, problem: DelaytronError) -> str:
-    """Return what is wrong with a journal; where it is on this machine is nothing for clients."""
-    said = str(problem)
+def _unserved(path: Path, problem: DelaytronError) -> str:
+    """Log what is wrong with a journal; return it for clients, to whom it is nothing where it is on this machine."""
+    log.warning("%s", problem)
+    said = str(problem).partition(";")[0]
     for folder in (path.resolve().parent, path.absolute().parent):
-        said = said.replace(f"{folder}/", "")
-    return said
+        said = said.replace(f"{folder}/", "").replace(str(folder), "of the service")
+    said = said.replace(str(path), path.name)
+    mend = f"put {path.name} right in the folder of the service, and start it again"
+    return f"model {path.stem!r} cannot be served: {said}; {mend}"
 
 
 def _reopen(path: Path) -> Keeper:

@@ -103,7 +103,7 @@ def check_origin(headers: dict[bytes, bytes]) -> None:
         raise Forbidden(f"without an API key only this machine is served, not {host[:100]!r}; use 127.0.0.1")
     origin = headers.get(b"origin")
     if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host:
-        raise Forbidden("a page of another site cannot call a service without an API key; set one")
+        raise Forbidden("a page of another site cannot call a service without API keys; start it with some")
 
 
 @lru_cache(maxsize=100)
@@ -152,7 +152,10 @@ async def _in_time(action: Callable[[], Awaitable[Any]], limits: Limits) -> Any:
 
 
 def _too_large(limits: Limits) -> ServiceError:
-    return TooLarge(f"a body has {limits.body_bytes:,} bytes at most; send less at once")
+    return TooLarge(
+        f"a body must have {limits.body_bytes:,} bytes at most, got more; send less at once, "
+        "or start the service with a larger --max-body"
+    )
 
 
 def refusal(problem: Exception, route: str) -> Reply:

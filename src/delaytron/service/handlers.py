@@ -1,33 +1,25 @@
 """What each route does: read the body, ask the backend, return its reply."""
 
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from msgspec import UNSET
 
 from delaytron.errors import InvalidInput
+from delaytron.model.values import shown
 from delaytron.service import messages
 from delaytron.service.backend import Backend, Repeatable
+from delaytron.service.bodies import ANSWER, CLASS, DECISION, NEW_MODEL, BodyReader
 from delaytron.service.endpoint import Call, Reply
 from delaytron.service.metrics import MEDIA_TYPE, Metrics
 from delaytron.service.problems import Unavailable, problem_of
 
 LONGEST_KEY = 200
-T = TypeVar("T")
 
-_decode_model = msgspec.json.Decoder(messages.NewModel)
-_decode_decisions = msgspec.json.Decoder(messages.DecisionBody)
-_decode_feedback = msgspec.json.Decoder(messages.FeedbackBody)
-_decode_class = msgspec.json.Decoder(messages.NewClass)
-
-
-def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """Return the message in a body, or raise."""
-    try:
-        return decoder.decode(body)
-    except RecursionError:
-        raise InvalidInput("the body is nested too deeply; send flat features") from None
+_read_model = BodyReader(messages.NewModel, NEW_MODEL, '{"name": "router", "classes": ["small", "large"]}').read
+_read_decisions = BodyReader(messages.DecisionBody, DECISION, '{"features": {"tokens": 512}}').read
+_read_feedback = BodyReader(messages.FeedbackBody, ANSWER, '{"id": "req-17", "correct": true}').read
+_read_class = BodyReader(messages.NewClass, {"name": CLASS}, '{"name": "huge"}').read
 
 
 class Handlers:
@@ -39,7 +31,7 @@ class Handlers:
 
     async def create_model(self, call: Call) -> Reply:
         """POST /v1/models."""
-        model, is_new = await self._backend.create(decode(_decode_model, call.body))
+        model, is_new = await self._backend.create(_read_model(call.body))
         return Reply(model, 201 if is_new else 200)
 
     async def list_models(self, call: Call) -> Reply:  # noqa: ARG002
@@ -52,29 +44,29 @@ class Handlers:
 
     async def decide(self, call: Call) -> Reply:
         """POST /v1/models/{name}/decisions."""
-        body = decode(_decode_decisions, call.body)
+        body = _read_decisions(call.body)
         repeatable = _repeatable(call)
         if body.decisions is UNSET:
             if body.features is UNSET:
-                raise InvalidInput("a decision needs features; a batch is a list of decisions")
+                raise InvalidInput("features are missing; give features, or a list of decisions for a batch")
             one = messages.DecisionRequest(body.features, body.id, body.allowed, body.stateless)
             return Reply((await self._backend.decide(call.path["name"], [one], repeatable))[0])
         if (body.features, body.id, body.allowed, body.stateless) != (UNSET, None, None, None):
-            raise InvalidInput("a body has features or decisions, not both; each decision of a batch has its own")
+            raise InvalidInput("a body must have features or decisions, got both; each decision of a batch has its own")
         return Reply(
             messages.DecisionReplies(await self._backend.decide(call.path["name"], body.decisions, repeatable))
         )
 
     async def feedback(self, call: Call) -> Reply:
         """POST /v1/models/{name}/feedback."""
-        body = decode(_decode_feedback, call.body)
+        body = _read_feedback(call.body)
         if body.feedback is UNSET:
             (outcome,) = await self._backend.feedback(call.path["name"], [_alone(body)])
             if isinstance(outcome, Exception):
                 raise outcome
             return Reply(messages.FeedbackReply(outcome))
         if _alone(body) != messages.FeedbackRequest():
-            raise InvalidInput("a body has one answer or a list of them as feedback, not both")
+            raise InvalidInput("a body must have one answer or a list of feedback, got both; put all into the list")
         outcomes = await self._backend.feedback(call.path["name"], body.feedback)
         results = [_outcome(given, outcome) for given, outcome in zip(body.feedback, outcomes, strict=True)]
         return Reply(messages.FeedbackReplies(results))
@@ -97,7 +89,7 @@ class Handlers:
 
     async def add_class(self, call: Call) -> Reply:
         """POST /v1/models/{name}/classes."""
-        return Reply(await self._backend.add_class(call.path["name"], decode(_decode_class, call.body)))
+        return Reply(await self._backend.add_class(call.path["name"], _read_class(call.body)))
 
     async def retire_class(self, call: Call) -> Reply:
         """DELETE /v1/models/{name}/classes/{label}."""
@@ -143,7 +135,7 @@ def _repeatable(call: Call) -> Repeatable | None:
     except UnicodeDecodeError:
         key = ""
     if not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
-        raise InvalidInput(f"Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters")
+        raise InvalidInput(f"Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters, got {shown(given)}")
     return Repeatable(key, sha256(call.body).digest())
 
 

@@ -67,8 +67,8 @@ class ApiKeys:
         """Raise if a request with this header may not do what needs a scope."""
         has = self.scope_of(authorization)
         if has is None:
-            given = "no API key" if authorization is None else "no API key that is known here"
-            raise Unauthorized(f"this request has {given}; send the header Authorization: Bearer KEY")
+            given = "no API key; send it" if authorization is None else "no API key that is known here; check the key"
+            raise Unauthorized(f"this request has {given} in the header Authorization: Bearer KEY, in Python by key=")
         if scope == "admin" and has != "admin":
             raise Forbidden("this needs an admin key, and the request has a client key; ask who runs the service")
 
@@ -131,7 +131,7 @@ def _scope(path: Path, number: int, word: str) -> Scope:
     for scope in SCOPES:
         if scope == word:
             return scope
-    raise InvalidInput(f"{path}, line {number}: must begin with admin or client, and then have the key")
+    raise InvalidInput(f"{path}, line {number}: must begin with admin or client, got another word; write {FORM}")
 
 
 def _named(source: str, key: str) -> str:
@@ -156,8 +156,8 @@ def check_binding(host: str, keys: ApiKeys) -> None:
     open_to = next((address for address in _addresses(host) if not _is_loopback(address)), None)
     if open_to is not None:
         raise InvalidInput(
-            f"host {host!r} ({open_to}) can be reached from other machines, and no API key is set; bind to 127.0.0.1, "
-            f"or set {' or '.join(VARIABLES)}, or give a file of keys"
+            f"host {host!r} ({open_to}) can be reached from other machines, and no API key is set; use 127.0.0.1, "
+            f"or set {' or '.join(VARIABLES)}, or give --keys FILE"
         )
 
 

@@ -33,7 +33,7 @@ def check_model(limits: Limits, wanted: NewModel) -> None:
     n_features = _n_features(wanted)
     if n_features * n_classes > limits.weights:
         raise InvalidInput(
-            f"a model has {limits.weights:,} weights at most, these would be {n_features:,} features times "
+            f"a model must have {limits.weights:,} weights at most, got {n_features:,} features times "
             f"{n_classes:,} classes; give fewer bits or features"
         )
 
@@ -47,25 +47,30 @@ def _n_features(wanted: NewModel) -> int:
 def check_classes(limits: Limits, count: int) -> None:
     """Raise if a model would have too many classes."""
     if count > limits.classes:
-        raise InvalidInput(f"classes must be {limits.classes:,} at most, got {count:,}")
+        raise InvalidInput(f"a model must have {limits.classes:,} classes at most, got {count:,}")
 
 
 def check_room(limits: Limits, n_models: int) -> None:
     """Raise if there is no room for another model."""
     if n_models >= limits.models:
-        raise TooMany(f"there are {limits.models:,} models already, which is the limit")
+        raise TooMany(
+            f"there are {limits.models:,} models already, which is the limit; use one of them, or another service"
+        )
 
 
 def check_open(limits: Limits, n_open: int, more: int) -> None:
     """Raise if too many decisions would wait for an answer."""
     if n_open + more > limits.open_decisions:
-        raise TooMany(f"{limits.open_decisions:,} decisions wait for an answer already; answer or cancel some")
+        raise TooMany(
+            f"{limits.open_decisions:,} decisions wait for an answer already, the limit; answer or cancel some, "
+            "or start the service with a larger --max-open"
+        )
 
 
 def check_batch(limits: Limits, count: int) -> None:
     """Raise if there are too many in a batch."""
     if count > limits.batch:
-        raise TooLarge(f"a batch has {limits.batch:,} at most, got {count:,}; send several")
+        raise TooLarge(f"a batch must have {limits.batch:,} entries at most, got {count:,}; send several batches")
 
 
 def check_features(limits: Limits, features: Any) -> None:
@@ -78,7 +83,7 @@ def check_features(limits: Limits, features: Any) -> None:
             left -= len(value)
             todo.extend(value.values() if isinstance(value, dict) else value)
         if left < 0:
-            raise InvalidInput(f"features must be {limits.features:,} at most; leave some out")
+            raise InvalidInput(f"a decision must have {limits.features:,} features at most, got more; leave some out")
 
 
 class RateLimit:

@@ -1,5 +1,7 @@
 """Why requests are refused, as application/problem+json: a status, a word for programs, and a line for people."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from math import ceil
 from typing import ClassVar
 
@@ -9,6 +11,9 @@ from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, 
 from delaytron.service.messages import ProblemReply
 
 MEDIA_TYPE = "application/problem+json"
+NOT_TAKEN = "nothing was acknowledged; try again, or see the log of the service"
+FAILED = f"the service failed; {NOT_TAKEN}"  # by an error that nobody foresaw
+LONGEST_SHOWN = 100  # characters of what a client sent
 
 
 class ServiceError(DelaytronError):
@@ -112,12 +117,25 @@ class Unavailable(ServiceError):  # noqa: N818
 
 def purged(id: str) -> Gone:
     """Return the error for an answer to a decision that was purged."""
-    return Gone(f"decision {id!r} was settled long ago and purged; its answer cannot be taken any more")
+    return Gone(f"decision {id!r} was settled long ago and purged; drop its answer, it cannot be taken any more")
 
 
 def nothing_left(id: str) -> Gone:
     """Return the error for a question about a decision that was purged."""
-    return Gone(f"decision {id!r} was purged; nothing is left to be explained")
+    return Gone(f"decision {id!r} was purged, and nothing is left to be explained; ask for a later one")
+
+
+def unknown_model(name: str, known: Iterable[str]) -> UnknownModel:
+    """Return the error for a model that is not there; `known` are names that may have been meant.
+
+    Examples
+    --------
+    >>> print(unknown_model("rooter", ["router"]))
+    there is no model 'rooter'; did you mean 'router'?
+    """
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "make it with POST /v1/models, in Python with create_model"
+    return UnknownModel(f"there is no model {name[:LONGEST_SHOWN]!r}; {hint}")
 
 
 TITLES = {
@@ -158,15 +176,15 @@ def problem_of(error: Exception) -> ProblemReply:
     --------
     >>> problem_of(UnknownModel("there is no model 'rooter'")).status
     404
-    >>> problem_of(ZeroDivisionError("secret")).detail
-    'something went wrong; nothing was acknowledged, try again'
+    >>> problem_of(ZeroDivisionError("secret")).detail.split(";")[0]
+    'the service failed'
     """
     if isinstance(error, ServiceError):
         return problem(error.status, error.word, str(error))
     for kind, status, word in KINDS:
         if isinstance(error, kind):
             return problem(status, word, str(error))
-    return problem(503, "unavailable", "something went wrong; nothing was acknowledged, try again")
+    return problem(503, "unavailable", FAILED)
 
 
 def headers_of(error: Exception) -> dict[str, str]:

@@ -64,6 +64,8 @@ def only_writer(path: Path) -> Iterator[None]:
     A lock beside the file does that. It has no effect on Windows and on file systems without locks.
     """
     lock = Path(os.path.realpath(path) + "-lock")
+    if not lock.parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: there is no folder {path.parent}; make it, or give another file")
     descriptor = _lock(lock)
     try:
         yield

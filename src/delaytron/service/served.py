@@ -21,6 +21,7 @@ from delaytron.service.rates import Rates
 from delaytron.service.reading import (
     as_features,
     check_distinct_ids,
+    check_each,
     check_fits_token,
     check_named,
     check_request,
@@ -63,7 +64,7 @@ class ServedModel:
         """Make all decisions of a request, or none; a request that came before gets the same again."""
         if repeatable is not None and (before := self.store.requests.find(repeatable.key)) is not None:
             return repeated(before, repeatable)
-        checked = [self._check(one) for one in wanted]
+        checked = check_each(wanted, self._check)
         check_distinct_ids([one.id for one in checked])
         check_open(self._limits, len(self.keeper.core.open), len(checked))
         replies = [self._decide(now, one, plan) for one, plan in zip(wanted, checked, strict=True)]

@@ -13,6 +13,7 @@ from delaytron.service.app import make_app
 from delaytron.service.backend import Backend
 from delaytron.service.keys import ApiKeys, check_binding
 from delaytron.service.limits import Limits
+from delaytron.service.listening import check_free
 
 HEADER_SECONDS = 10.0  # that a client may take until its request has begun
 READ_SECONDS = 10.0  # that a client may read nothing of what is sent
@@ -75,6 +76,7 @@ class PatientProtocol(HttpToolsProtocol):
 def run_server(backend: Backend, keys: ApiKeys, limits: Limits, host: str, port: int) -> None:
     """Serve until SIGTERM or Ctrl-C; then finish what has begun and close everything."""
     check_binding(host, keys)
+    check_free(host, port)
     sys.setswitchinterval(SWITCH_SECONDS)
     for number in (signal.SIGTERM, signal.SIGINT):  # the server raises them again when it has stopped
         signal.signal(number, lambda *_: sys.exit(0))

@@ -68,7 +68,8 @@ def _key(path: Path, number: int, id: str, digits: str) -> TokenKey:
     except InvalidInput as problem:
         raise InvalidInput(f"{path}, line {number}: {problem}") from None
     except ValueError:
-        raise InvalidInput(f"{path}, line {number}: a key must be hexadecimal digits, two for each byte") from None
+        form = "a key must be hexadecimal digits, two for each byte"
+        raise InvalidInput(f"{path}, line {number}: {form}; make one with `openssl rand -hex 32`") from None
 
 
 def _first_key(path: Path, text: str) -> int:

@@ -101,7 +101,7 @@ class TokenKeys:
     >>> keys.read(token, "uid", now=9)
     Traceback (most recent call last):
     ...
-    delaytron.service.problems.ExpiredToken: this token was honoured until 1970-01-01T00:00:00Z; the answer is too late
+    delaytron.service.problems.ExpiredToken: this token expired at 1970-01-01T00:00:00Z; drop the answer, it is too late
     """
 
     def __init__(self, keys: Sequence[TokenKey]) -> None:
@@ -134,7 +134,7 @@ class TokenKeys:
         if ticket.model != model_uid:
             raise ForeignToken("this token is of another model; send it to the model that decided")
         if ticket.expires is not None and now >= ticket.expires:
-            raise ExpiredToken(f"this token was honoured until {_date(ticket.expires)}; the answer is too late")
+            raise ExpiredToken(f"this token expired at {_date(ticket.expires)}; drop the answer, it is too late")
         return ticket
 
     def _verified(self, token: str) -> Ticket:
@@ -197,7 +197,7 @@ def _unpack(form: int, payload: bytes) -> Ticket:
     """Return the ticket of a payload whose signature holds."""
     try:
         return _decode(payload if form == AS_IT_IS else _decompress(payload))
-    except (msgspec.DecodeError, zlib.error):  # signed with our key, but by something else
+    except (msgspec.DecodeError, UnicodeDecodeError, zlib.error):  # signed with our key, but by something else
         raise ForgedToken(FORGED) from None
 
 

@@ -12,12 +12,13 @@ from delaytron.errors import DelaytronError, JournalError
 from delaytron.journal.clock import Moment
 from delaytron.journal.database import BusyError
 from delaytron.model.keeper import Keeper
-from delaytron.service.problems import TooMany, Unavailable
+from delaytron.service.problems import FAILED, NOT_TAKEN, TooMany, Unavailable
 
 MOST_AT_ONCE = 256  # operations in a batch
 MOST_WAITING = 10_000  # operations that wait for the disk
 MOST_HERE = 32  # operations of a batch in the event loop
 SLOW = 0.01  # seconds: a batch in the event loop that took longer was slow
+UNKEPT = "nothing is lost, and another one is made after more facts"  # of a snapshot that failed
 LEAST_AWAY, MOST_AWAY = 0.05, 3.2  # seconds in the thread after a slow batch; twice as many after another one
 
 log = getLogger("delaytron.service")
@@ -40,6 +41,7 @@ class ModelWorker:
 
     def __init__(self, keeper: Keeper, name: str) -> None:
         self.keeper = keeper
+        self._name = name
         self._loop = asyncio.get_running_loop()
         self._arrived: list[_Waiting] = []  # in this turn of the event loop
         self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
@@ -111,7 +113,10 @@ class ModelWorker:
         while (batch := self._next_batch()) is not None:
             outcomes = self._outcomes(batch)
             self._loop.call_soon_threadsafe(self._take_over, batch, outcomes)
-        self.keeper.close()
+        try:
+            self.keeper.close()
+        except Exception:
+            log.exception("model %r could not be closed in good order; what was acknowledged is on disk", self._name)
 
     def _next_batch(self) -> list[_Waiting] | None:
         """Return what waits, as soon as something does; None at the end."""
@@ -147,7 +152,9 @@ class ModelWorker:
             body = await asyncio.to_thread(still.packed)
             await self.run(lambda _: self.keeper.put_packed(still.seq, body))
         except DelaytronError as problem:
-            log.warning("no snapshot was kept: %s", problem)
+            log.warning("no snapshot of model %r was kept: %s; %s", self._name, problem, UNKEPT)
+        except Exception:
+            log.exception("no snapshot of model %r was kept; %s", self._name, UNKEPT)
         finally:
             self._snapshot = None
 
@@ -179,9 +186,9 @@ def _failure(problem: Exception) -> DelaytronError:
     """Return what all of a batch are told: nothing of it is on disk."""
     if isinstance(problem, JournalError):
         log.warning("%s", problem)  # it names a file, which is nobody else's business
-        return Unavailable("the journal could not be written or read; nothing was acknowledged, try again")
+        return Unavailable(f"the journal could not be written or read; {NOT_TAKEN}")
     log.error("an operation failed", exc_info=problem)
-    return Unavailable("something went wrong; nothing was acknowledged, try again")
+    return Unavailable(FAILED)
 
 
 def _deliver(batch: list[_Waiting], outcomes: list[Any]) -> None:

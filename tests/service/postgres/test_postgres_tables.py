@@ -7,12 +7,15 @@ import psycopg
 import pytest
 from postgres_play import PATIENCE, ask, check_state, decide, make, run, serving, until, until_learned
 
-from delaytron.errors import InvalidInput
+from delaytron.errors import InvalidInput, JournalError
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, OPEN
+from delaytron.service.app import _lifespan
 from delaytron.service.postgres import connections
 from delaytron.service.postgres.backend import PostgresBackend
+from delaytron.service.postgres.retention import purge_model
 from delaytron.service.postgres.tables import FORMAT
-from delaytron.service.problems import Unavailable
+from delaytron.service.postgres.verify import verify_model
+from delaytron.service.problems import Unavailable, UnknownModel
 
 
 def test_many_may_begin_at_once(dsn):
@@ -36,8 +39,9 @@ def test_a_newer_format_is_refused_and_left_alone(dsn):
         with pytest.raises(InvalidInput, match=f"of format {FORMAT + 1}, this version reads up to {FORMAT}; update"):
             await backend.start()
         assert "update delaytron" in backend.unready()
-        with pytest.raises(Unavailable, match="update delaytron"):
-            await decide(backend)
+        for ask_for in (decide, make, PostgresBackend.models):
+            with pytest.raises(Unavailable, match="update delaytron"):
+                await ask_for(backend)
         await backend.stop()
 
     asyncio.run(begin())
@@ -56,6 +60,39 @@ def test_other_encodings_are_refused(server):
         connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
     with pytest.raises(InvalidInput, match="encoding UTF8, it has LATIN1"):
         run(make, server.dsn("latin"))
+
+
+def test_a_service_on_tables_that_it_cannot_use_says_so_in_its_log(dsn, caplog):
+    ask(dsn, "CREATE SCHEMA delaytron")
+    ask(dsn, "CREATE TABLE delaytron.meta (name text, value text)")
+
+    async def begin():
+        async with _lifespan(PostgresBackend(dsn)):
+            await asyncio.sleep(0.5)
+
+    asyncio.run(begin())
+    assert "is not ready: the schema delaytron of this database is not ours; give another database" in caplog.text
+
+
+def test_what_is_asked_of_a_database_that_is_not_ours_is_refused_in_one_line(dsn):
+    nowhere = "postgresql://shop:secret@127.0.0.1:1/shop"
+    for use in (lambda given: verify_model(given, "m"), lambda given: purge_model(given, "m", "1d")):
+        with pytest.raises(InvalidInput, match="no tables of delaytron; give the DSN that `delaytron serve"):
+            use(dsn)
+        with pytest.raises(JournalError, match=r"PostgreSQL: .*; check the DSN \(--postgres\), the server") as caught:
+            use(nowhere)
+        assert "secret" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(InvalidInput, match="must be a connection string"):
+            use(None)
+
+
+def test_a_name_that_no_model_has_is_not_asked_for(dsn):
+    async def find(backend):
+        with pytest.raises(UnknownModel, match="there is no model"):
+            await backend.model("a\0b")
+
+    run(find, dsn)
 
 
 def test_a_dsn_that_is_none_is_refused_without_its_password():

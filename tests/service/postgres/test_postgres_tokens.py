@@ -95,7 +95,7 @@ def test_forged_foreign_and_expired(dsn):
         with pytest.raises(ExpiredToken):
             await bring(backend, KEYS.sign(msgspec.structs.replace(ticket, expires=ticket.wall)), True)
         assert await bring(backend, token, True) == "applied"
-        with pytest.raises(InvalidInput, match="leave out id"):
+        with pytest.raises(InvalidInput, match="got id 'x'; leave it out, or stateless"):
             await decide(backend, "x")
 
     run(scenario, dsn, tokens=KEYS)

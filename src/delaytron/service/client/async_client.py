@@ -7,17 +7,19 @@ from typing import Any, Self, TypeVar
 from delaytron.errors import DelaytronError
 from delaytron.model.classes import Name
 from delaytron.service.client import requests
+from delaytron.service.client.answers import GivenAnswer
 from delaytron.service.client.http import (
     DEFAULT_URL,
     as_no_reply,
     as_reply,
+    check_open,
     check_settings,
     http_arguments,
     http_options,
     import_httpx,
 )
 from delaytron.service.client.replies import RemoteDecision, Word
-from delaytron.service.client.requests import ClientRequest, GivenAnswer
+from delaytron.service.client.requests import ClientRequest
 from delaytron.service.client.tries import HttpReply, NoReply, Tries
 from delaytron.service.messages import DecisionState, ExplanationReply, ModelReply, StatsReply, WeightsReply
 
@@ -57,12 +59,13 @@ class AsyncClient:
         await self._http.aclose()
 
     async def _send(self, request: ClientRequest[T]) -> T:
-        tries = Tries(request, self._settings.url, self._settings.retries)
+        tries = Tries(request, self._settings.shown, self._settings.retries)
         while (wait := tries.take(await self._try(request))) is not None:
             await asyncio.sleep(wait)
         return tries.result()
 
     async def _try(self, request: ClientRequest[Any]) -> HttpReply | NoReply:
+        check_open(self._http)
         try:
             return as_reply(await self._http.request(**http_arguments(self._settings, request)))
         except self._failures as problem:
@@ -75,7 +78,7 @@ class AsyncClient:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"AsyncClient({self._settings.url!r})"
+        return f"AsyncClient({self._settings.shown!r})"
 
 
 class AsyncRemoteModel:
@@ -166,4 +169,4 @@ class AsyncRemoteModel:
         return await self._send(requests.weights(self.name))
 
     def __repr__(self) -> str:
-        return f"AsyncRemoteModel({self.name!r} at {self._client._settings.url})"
+        return f"AsyncRemoteModel({self.name!r} at {self._client._settings.shown})"

@@ -47,18 +47,22 @@ def _vector(x: list[Any] | tuple[Any, ...]) -> list[Any]:
     return [_entry(position, value) for position, value in enumerate(x)]
 
 
-def _entry(position: int, value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return _vector(value)  # a pair of a sparse row
+def _entry(position: int, value: Any, *, in_pair: bool = False) -> Any:
+    if isinstance(value, list | tuple) and not in_pair:  # a pair of a sparse row
+        return [_entry(place, item, in_pair=True) for place, item in enumerate(value)]
     if isinstance(value, float) and not isfinite(value):
         raise InvalidInput(f"x must be finite, got {value} at position {position}")
     return _value(str(position), value, 1)
 
 
 def _named(given: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    if depth > DEEPEST:
-        raise InvalidInput(f"x must have at most {DEEPEST} dicts within one another, got more; flatten it")
+    _check_depth(depth)
     return {check_name(name): _value(name, value, depth) for name, value in given.items()}
+
+
+def _check_depth(depth: int) -> None:
+    if depth > DEEPEST:
+        raise InvalidInput(f"x must have at most {DEEPEST} dicts or lists within one another, got more; flatten it")
 
 
 def _value(name: str, value: Any, depth: int) -> Any:
@@ -68,8 +72,11 @@ def _value(name: str, value: Any, depth: int) -> Any:
         return check_unicode(str.__str__(value))
     if isinstance(value, Mapping):
         return _named(value, depth + 1)
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return _value(name, value.item(), depth)
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
-        return [_value(name, item, depth) for item in _items(value)]
+        _check_depth(depth)
+        return [_value(name, item, depth + 1) for item in _items(value)]
     return None if is_missing(value) else _number(name, as_number(name, value))
 
 

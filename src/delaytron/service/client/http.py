@@ -1,5 +1,6 @@
 """How requests go over the wire, by httpx; it is imported when the first client is made."""
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     import httpx
 
 MOST_CONNECTIONS = 100
+LONGEST_TIMEOUT = 1_000_000_000  # seconds: what systems can wait for
+KEY = re.compile("[!-~]+")
+NO_TLS = "WRONG_VERSION_NUMBER"  # what OpenSSL says to a reply that is not TLS
 SLOW_SECONDS = 120.0  # at least, for what may compile a learner
 DEFAULT_URL = "http://127.0.0.1:8100"  # where `delaytron serve` listens
 
@@ -26,6 +30,11 @@ class Settings(NamedTuple):
     timeout: float
     retries: int
 
+    @property
+    def shown(self) -> str:
+        """The url, without a password."""
+        return without_password(self.url)
+
 
 def check_settings(url: str, key: str | None, timeout: float, retries: int) -> Settings:
     """Return the settings of a client, or raise.
@@ -35,17 +44,35 @@ def check_settings(url: str, key: str | None, timeout: float, retries: int) -> S
     >>> check_settings("http://127.0.0.1:8100/", None, 10, 4)
     Settings(url='http://127.0.0.1:8100', key=None, timeout=10.0, retries=4)
     """
+    if not _is_url(url):
+        raise InvalidInput(f"url must be as in {DEFAULT_URL}, got {without_password(str(url)[:100])!r}")
+    if key is not None and not (isinstance(key, str) and KEY.fullmatch(key)):
+        raise InvalidInput("key must be ASCII without spaces, as the service has it; None if it has no keys")
+    seconds = check_positive("timeout", timeout)
+    if seconds > LONGEST_TIMEOUT:
+        raise InvalidInput(f"timeout must be {LONGEST_TIMEOUT:,} seconds at most, got {timeout!r}")
+    return Settings(url.rstrip("/"), key, seconds, check_integer("retries", retries, 0))
+
+
+def _is_url(url: Any) -> bool:
     try:
         parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")  # raises for a name that none can be
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        return bool(known and url.isprintable() and " " not in url and not (parts.query or parts.fragment))
     except (ValueError, AttributeError, TypeError):
-        known = False
-    if not known or parts.query or parts.fragment:
-        raise InvalidInput(f"url must be as in {DEFAULT_URL}, got {str(url)[:100]!r}")
-    if key is not None and not (isinstance(key, str) and key.isascii() and key.isprintable()):
-        raise InvalidInput("key must be a text of printable ASCII, as the service has it")
-    seconds = check_positive("timeout", timeout)
-    return Settings(url.rstrip("/"), key, seconds, check_integer("retries", retries, 0))
+        return False
+
+
+def without_password(url: str) -> str:
+    """Return a url as it may be shown.
+
+    Examples
+    --------
+    >>> without_password("http://shop:secret@127.0.0.1:8100")
+    'http://...@127.0.0.1:8100'
+    """
+    return re.sub("//.*@", "//...@", url)
 
 
 def import_httpx() -> Any:
@@ -67,6 +94,12 @@ def http_options(settings: Settings) -> dict[str, Any]:
         "timeout": httpx.Timeout(settings.timeout, pool=None),
         "limits": httpx.Limits(max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS),
     }
+
+
+def check_open(client: Any) -> None:
+    """Raise if a client of httpx was closed."""
+    if client.is_closed:
+        raise InvalidInput("this client is closed; make another one, or use it within its with block")
 
 
 def http_arguments(settings: Settings, request: ClientRequest[Any]) -> dict[str, Any]:
@@ -97,5 +130,7 @@ def as_no_reply(problem: Exception) -> NoReply:
     NoReply(reason='ReadTimeout', sent=True)
     """
     httpx = import_httpx()
-    reason = " ".join(str(problem).split()) or type(problem).__name__
+    reason = " ".join(str(problem).split()).rstrip(".") or type(problem).__name__
+    if NO_TLS in reason:
+        reason = "it does not speak TLS, use http:// instead of https://"
     return NoReply(reason, not isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout))

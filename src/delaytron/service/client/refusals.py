@@ -51,5 +51,5 @@ def error_of(problem: ProblemReply, conflict: type[DelaytronError]) -> Delaytron
     >>> error_of(ProblemReply("urn:delaytron:purged", "Gone", 410, "decision 'a' was purged", "purged"), InvalidInput)
     Gone("decision 'a' was purged")
     """
-    kind = conflict if problem.result == "conflict" else REFUSALS.get(problem.result, UnexpectedReply)
-    return kind(problem.detail)
+    kind = conflict if problem.result == "conflict" else REFUSALS.get(problem.result)
+    return UnexpectedReply(f"{problem.detail}; check the url") if kind is None else kind(problem.detail)

@@ -3,19 +3,21 @@
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from math import isfinite
-from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 import numpy as np
 
+from delaytron.checks import check_bool, check_number
 from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput
 from delaytron.journal.ids import check_id, new_id
-from delaytron.model.classes import Name
+from delaytron.model.classes import Name, check_names
+from delaytron.model.classes import check_name as check_class
 from delaytron.model.values import shown
 from delaytron.service import messages
 from delaytron.service.client import replies
+from delaytron.service.client.answers import GivenAnswer, checked_answer
 from delaytron.service.client.features import as_sent
 from delaytron.service.client.replies import Read, RemoteDecision, Word
 from delaytron.service.problems import Conflict
@@ -24,7 +26,7 @@ T = TypeVar("T")
 
 DECIDING = "it may have been decided: look for the id, if you gave one"
 AGAIN = "it may have been done; do it again, which does no harm"
-CHANGING = "it may have been done: look at the model"
+CHANGING = "it may have been done: look at describe() of the model"
 
 
 class ClientRequest(NamedTuple, Generic[T]):
@@ -35,20 +37,10 @@ class ClientRequest(NamedTuple, Generic[T]):
     read: Read[T]
     body: bytes | None = None
     key: str | None = None  # the Idempotency-Key
-    unsure: str = "try again"
+    unsure: str = "try again, or check the url"
     again: bool = True  # it can be sent again, even if it has been taken already
     slow: bool = False  # a learner may be compiled for it
     conflict: type[DelaytronError] = Conflict
-
-
-class GivenAnswer(TypedDict, total=False):
-    """One answer of several: `id` or `token`, and `correct`, `label` or `reward`."""
-
-    id: str | None
-    token: str | None
-    correct: bool | None
-    label: Name | None
-    reward: float | None
 
 
 def _plain(value: Any) -> Any:
@@ -66,6 +58,8 @@ def encode(message: Mapping[str, Any]) -> bytes:
         return _encoder.encode(message)
     except UnicodeEncodeError:
         raise InvalidInput("names and strings must be valid Unicode; replace lone surrogates") from None
+    except RecursionError:
+        raise InvalidInput("parameters must not be nested so deeply; send plain values") from None
 
 
 def create_model(name: str, classes: Iterable[Name], options: Mapping[str, Any]) -> ClientRequest[messages.ModelReply]:
@@ -74,9 +68,14 @@ def create_model(name: str, classes: Iterable[Name], options: Mapping[str, Any])
     wait = known.get("expire_after")
     if isinstance(wait, timedelta):
         known["expire_after"] = f"{wait.total_seconds():f}s"
-    others = {word: value for word, value in options.items() if word not in known}
-    known["parameters"] = {**known.get("parameters", {}), **others}
-    body = encode({**known, "name": check_model_name(name), "classes": list(classes)})
+    parameters = known.get("parameters", {})
+    if not isinstance(parameters, Mapping):
+        raise InvalidInput(f"parameters must be a dict, as in {{'gamma': 0.1}}; got {shown(parameters)}")
+    known["parameters"] = {**parameters, **{word: value for word, value in options.items() if word not in known}}
+    for word, value in {**known, **known["parameters"]}.items():
+        if isinstance(value, float | np.floating):
+            check_number(word, value)  # JSON has no NaN
+    body = encode({**known, "name": check_model_name(name), "classes": check_names(classes)})
     return ClientRequest("POST", "/v1/models", replies.read_model, body, unsure=AGAIN, slow=True)
 
 
@@ -99,28 +98,39 @@ def decide_many(
     name: str, xs: Iterable[Any], ids: Iterable[str] | None, allowed: Any, stateless: bool | None
 ) -> ClientRequest[list[RemoteDecision]]:
     """Decide for all of several, or for none."""
-    rows = list(xs)
-    names = [None] * len(rows) if ids is None else list(ids)
+    rows = _listed("xs", xs)
+    names = [None] * len(rows) if ids is None else _listed("ids", ids)
     if len(names) != len(rows):
         raise InvalidInput(f"ids must be one for each of the {len(rows)} xs, got {len(names)}")
-    among = _listed(allowed)
-    wanted = [_wanted(x, given, among, stateless) for x, given in zip(rows, names, strict=True)]
+    among = _among(allowed)
+    wanted = []
+    for place, (x, given) in enumerate(zip(rows, names, strict=True)):
+        try:
+            wanted.append(_wanted(x, given, among, stateless))
+        except InvalidInput as problem:
+            raise InvalidInput(f"xs[{place}]: {problem}") from None
     return _deciding(name, {"decisions": wanted}, replies.read_decisions)
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidInput(f"{name} must be a list, one for each decision; got {shown(given)}")
+    return list(given)
 
 
 def _wanted(x: Any, id: str | None, allowed: Any, stateless: bool | None) -> dict[str, Any]:
     return {
         "features": as_sent(x),
         "id": None if id is None else check_id(id),
-        "allowed": _listed(allowed),
-        "stateless": stateless,
+        "allowed": _among(allowed),
+        "stateless": None if stateless is None else check_bool("stateless", stateless),
     }
 
 
-def _listed(allowed: Any) -> list[Any] | None:
+def _among(allowed: Any) -> list[Name] | None:
     if allowed is not None and (isinstance(allowed, str | bytes) or not isinstance(allowed, Iterable)):
         raise InvalidInput(f"allowed must be a list of classes, got {shown(allowed)}")
-    return None if allowed is None else list(allowed)
+    return None if allowed is None else [check_class(name) for name in allowed]
 
 
 def _deciding(name: str, wanted: Mapping[str, Any], read: Read[T]) -> ClientRequest[T]:
@@ -129,20 +139,13 @@ def _deciding(name: str, wanted: Mapping[str, Any], read: Read[T]) -> ClientRequ
 
 def feedback(name: str, given: GivenAnswer) -> ClientRequest[Word]:
     """GivenAnswer once."""
-    return _settling("POST", _path(name, "feedback"), encode(_checked(given)))
+    return _settling("POST", _path(name, "feedback"), encode(checked_answer(given)))
 
 
 def feedback_many(name: str, given: Iterable[GivenAnswer]) -> ClientRequest[list[Word | DelaytronError]]:
     """GivenAnswer several times."""
-    body = encode({"feedback": [_checked(one) for one in given]})
+    body = encode({"feedback": [checked_answer(one) for one in _listed("answers", given)]})
     return ClientRequest("POST", _path(name, "feedback"), replies.read_words, body, unsure=AGAIN)
-
-
-def _checked(given: GivenAnswer) -> Mapping[str, Any]:
-    reward = given.get("reward")
-    if isinstance(reward, float) and not isfinite(reward):
-        raise InvalidInput(f"reward must be a number from 0 to 1, got {reward}")
-    return given
 
 
 def cancel(name: str, id: str) -> ClientRequest[Word]:
@@ -171,14 +174,14 @@ def explain(name: str, id: str) -> ClientRequest[messages.ExplanationReply]:
 
 def add_class(name: str, label: Name) -> ClientRequest[messages.ModelReply]:
     """Add a class."""
-    body = encode({"name": label})
+    body = encode({"name": check_class(label)})
     path = _path(name, "classes")
     return ClientRequest("POST", path, replies.read_model, body, unsure=CHANGING, again=False, slow=True)
 
 
 def retire_class(name: str, label: Name) -> ClientRequest[messages.ModelReply]:
     """Let a class not be chosen any more."""
-    path = _path(name, "classes", str(label))
+    path = _path(name, "classes", str(check_class(label)))
     return ClientRequest("DELETE", path, replies.read_model, unsure=CHANGING, again=False)
 
 

@@ -23,6 +23,13 @@ NOT_TAKEN = (408, 429)  # refused before anything was done
 PASSING = (*NOT_TAKEN, 502, 503, 504)  # it may be otherwise the next time
 CERTAIN = (400, 404, 409, 422)  # refused for what it says, which was not taken in an earlier try either
 NOT_THERE = "; start the service, or check the url"
+NEXT = {  # where somebody before the service answers
+    401: "; give a key that is known there",
+    403: "; give a key that may do this",
+    408: "; try again",
+    413: "; send less at once",
+    429: "; try again later",
+}
 
 _decode_problem = msgspec.json.Decoder(ProblemReply).decode
 
@@ -98,7 +105,8 @@ class Tries(Generic[T]):
             told = error_of(_decode_problem(reply.content), self._request.conflict)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             kind = BY_STATUS.get(reply.status)
-            told = self._unexpected(reply) if kind is None else kind(f"{self._url} answered {reply.status}")
+            step = NEXT.get(reply.status, "")
+            told = self._unexpected(reply) if kind is None else kind(f"{self._url} answered {reply.status}{step}")
         return told if reply.status in CERTAIN else type(told)(f"{told}{self._advice()}")
 
     def _advice(self, otherwise: str = "") -> str:

@@ -116,13 +116,17 @@ class PostgresBackend:
         """Return why nothing can be decided now."""
         return self._unready
 
-    async def _find(self, name: str) -> FrontModel:
+    def _check_tables(self) -> None:
         if not self._has_tables.is_set() and self._unready is not None:
             raise Unavailable(self._unready)
+
+    async def _find(self, name: str) -> FrontModel:
+        self._check_tables()
         return await self._models.find(name)
 
     async def create(self, wanted: messages.NewModel) -> tuple[messages.ModelReply, bool]:
         """Make a model; the same one again is found."""
+        self._check_tables()
         check_model(self._limits, wanted)
         recipe = await asyncio.to_thread(recipe_of, wanted)
         is_new = await making.make_model(self._connections, self._limits, wanted, recipe)
@@ -133,6 +137,7 @@ class PostgresBackend:
 
     async def models(self) -> list[messages.ModelReply]:
         """Return all models, by their names."""
+        self._check_tables()
         return [front.reply for front in await self._models.all()]
 
     async def model(self, name: str) -> messages.ModelReply:

@@ -1,7 +1,8 @@
 """Connections to PostgreSQL: made when needed, used by one task at a time, dropped after an error."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from logging import getLogger
 from typing import Any, TypeAlias, TypeVar
 
@@ -9,14 +10,15 @@ import psycopg
 from psycopg import conninfo
 from psycopg.pq import TransactionStatus
 
-from delaytron.errors import InvalidInput
-from delaytron.service.problems import Unavailable
+from delaytron.errors import InvalidInput, JournalError
+from delaytron.service.problems import NOT_TAKEN, Unavailable
 
 Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 T = TypeVar("T")
 
 MOST = 8  # connections of a front end
-AWAY = "PostgreSQL cannot be reached or does not answer; nothing was acknowledged, try again"
+AWAY = f"PostgreSQL cannot be reached, or refuses this; {NOT_TAKEN}"
+CHECK = "check the DSN (--postgres), the server, and the rights of the user there"
 DEFAULTS = {  # a server that is gone without a word is noticed within some seconds
     "connect_timeout": "5",
     "keepalives_idle": "5",
@@ -41,10 +43,29 @@ def read_dsn(dsn: str) -> dict[str, Any]:
     """
     try:
         given = conninfo.conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
+    except (psycopg.ProgrammingError, AttributeError, TypeError):
         example = "'postgresql://user@host/database' or 'host=... dbname=...'"
-        raise InvalidInput(f"the DSN must be a connection string of PostgreSQL, such as {example}") from None
+        raise InvalidInput(
+            f"the DSN must be a connection string of PostgreSQL, such as {example}, got another"
+        ) from None
     return {**DEFAULTS, **given, "client_encoding": "UTF8", "application_name": "delaytron"}
+
+
+@contextmanager
+def reading(dsn: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """Give a connection to tables that are there; what the database refuses is one line, without the password."""
+    try:
+        with psycopg.connect(**read_dsn(dsn)) as connection:
+            yield connection
+    except psycopg.errors.UndefinedTable:
+        tables = "the database has no tables of delaytron"
+        raise InvalidInput(f"{tables}; give the DSN that `delaytron serve --postgres` was started with") from None
+    except psycopg.Error as problem:
+        raise JournalError(f"PostgreSQL: {_text(problem)}; {CHECK}") from None
+
+
+def _text(problem: Exception) -> str:
+    return " ".join(str(problem).split())
 
 
 async def connect(parameters: dict[str, Any], settings: dict[str, str]) -> Connection:
@@ -91,9 +112,9 @@ class Connections:
 
     def _unavailable(self, problem: Exception) -> Unavailable:
         """Return what a client is told of an error of the database; the log has more, once."""
-        text = " ".join(str(problem).split())
+        text = _text(problem)
         if text != self._logged:
-            log.warning("PostgreSQL: %s", text)
+            log.warning("PostgreSQL: %s; %s; it is tried again", text, CHECK)
         self._logged = text
         return Unavailable(AWAY)
 

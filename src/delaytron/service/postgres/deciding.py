@@ -12,9 +12,11 @@ from delaytron.service.limits import Limits, check_open
 from delaytron.service.messages import DecisionReply, DecisionRequest, ModelReply
 from delaytron.service.postgres.publishing import Published
 from delaytron.service.problems import Unavailable
-from delaytron.service.reading import as_features, check_distinct_ids, check_fits_token, check_request
+from delaytron.service.reading import as_features, check_distinct_ids, check_each, check_fits_token, check_request
 from delaytron.service.replies import model_reply
 from delaytron.service.tokens import Ticket, TokenKeys
+
+WITH_KEYS = "start it with --token-keys"
 
 
 class ModelRow(NamedTuple):
@@ -107,7 +109,7 @@ class FrontModel:
         """Make all of these decisions, or none; `now` is in ns."""
         if self.version.seq < 0:
             raise Unavailable(f"the state of model {self.row.name!r} is being made anew; try again")
-        checked = [self._check(one) for one in wanted]
+        checked = check_each(wanted, self._check)
         check_distinct_ids([one.id for one in checked])
         check_open(self._limits, self.core.learner.ledger.pending, len(checked))
         try:
@@ -121,7 +123,9 @@ class FrontModel:
         stateless = self.row.stateless if wanted.stateless is None else wanted.stateless
         check_request(self._limits, wanted, stateless)
         if stateless and self._tokens is None:
-            raise InvalidInput("this service has no keys to sign tokens with; decide with stateless=false")
+            raise InvalidInput(
+                f"this service has no keys to sign tokens with; decide with stateless=false, or {WITH_KEYS}"
+            )
         row = self.core.encoder.encode(as_features(self.core.encoder, wanted.features))
         if stateless:
             check_fits_token(row)
@@ -145,5 +149,7 @@ class FrontModel:
     def redeem(self, token: str, now: int) -> Ticket:
         """Return the decision that a token tells of, or raise."""
         if self._tokens is None:
-            raise InvalidInput("this service has no keys to read tokens with; name the decision by its id")
+            raise InvalidInput(
+                f"this service has no keys to read tokens with; name the decision by its id, or {WITH_KEYS}"
+            )
         return self._tokens.read(token, self.row.uid, now)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from logging import getLogger
 from time import monotonic_ns
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 from delaytron.errors import InvalidInput, JournalError
 from delaytron.model.making import Recipe
 from delaytron.service.limits import Limits
+from delaytron.service.messages import MODEL_NAME
 from delaytron.service.postgres.connections import Connections
 from delaytron.service.postgres.deciding import FrontModel, KnownClasses, ModelRow, Version
 from delaytron.service.postgres.publishing import Published, read_published, unpublished
-from delaytron.service.problems import UnknownModel
+from delaytron.service.problems import unknown_model
 from delaytron.service.tokens import TokenKeys
 
 MODELS = """
@@ -46,11 +48,11 @@ class FollowedModels:
     async def find(self, name: str) -> FrontModel:
         """Return a model, or raise."""
         known = self._models.get(name)
-        if known is None:
+        if known is None and re.fullmatch(MODEL_NAME, name):
             await self._follow(await self._connections.rows(ONE_MODEL, (name,)), load=True)
             known = self._models.get(name)
         if known is None:
-            raise UnknownModel(f"there is no model {name!r}; make it with POST /v1/models")
+            raise unknown_model(name, self._models)
         return known
 
     async def all(self) -> list[FrontModel]:

@@ -64,7 +64,7 @@ class Passes:
         try:
             taken = await self._fold()
         except _StuckError as problem:
-            log.exception("model number %d cannot be learned", problem.number)
+            log.exception("model number %d cannot be learned; it is tried again in %g s", problem.number, STUCK)
             self._stuck[problem.number] = monotonic() + STUCK
             self._models.clear()  # nothing of this was committed
         for number in list(self._models):

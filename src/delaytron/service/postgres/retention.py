@@ -1,12 +1,10 @@
 """Retention: the facts of decisions that are settled and old may go; what became of them stays."""
 
-import psycopg
-
 from delaytron.errors import InvalidInput
 from delaytron.journal.records import OPEN
 from delaytron.model import facts
 from delaytron.model.retention import read_age
-from delaytron.service.postgres.connections import read_dsn
+from delaytron.service.postgres.connections import reading
 
 MODEL = "SELECT number FROM delaytron.models WHERE name = %s"
 SETTLED = """
@@ -35,7 +33,7 @@ def purge_model(dsn: str, name: str, older_than: str) -> int:
     gone, never as unknown. The service may run meanwhile.
     """
     age = read_age(older_than)
-    with psycopg.connect(**read_dsn(dsn)) as connection:
+    with reading(dsn) as connection:
         rows = connection.execute(MODEL, (name,)).fetchall()
         if not rows:
             raise InvalidInput(f"there is no model {name!r} in this database; check its name")

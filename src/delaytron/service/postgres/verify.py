@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import psycopg
 from psycopg import IsolationLevel
 
 from delaytron.errors import InvalidInput, JournalError
@@ -11,7 +10,7 @@ from delaytron.journal.records import Fact, Snapshot
 from delaytron.model.making import Recipe
 from delaytron.model.snapshots import digest
 from delaytron.service.postgres import queries
-from delaytron.service.postgres.connections import read_dsn
+from delaytron.service.postgres.connections import reading
 from delaytron.service.postgres.folding import FoldedModel
 
 MODEL = "SELECT number, recipe FROM delaytron.models WHERE name = %s"
@@ -39,9 +38,9 @@ def verify_model(dsn: str, name: str) -> Verified:
     Raises
     ------
     JournalError
-        If a fact is missing, or cannot be done again.
+        If a fact is missing, or cannot be done again, or PostgreSQL cannot be reached.
     """
-    with psycopg.connect(**read_dsn(dsn)) as connection:
+    with reading(dsn) as connection:
         connection.isolation_level = IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         rows = connection.execute(MODEL, (name,)).fetchall()

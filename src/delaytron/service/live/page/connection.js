@@ -41,7 +41,8 @@ async function request(path, signal) {
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
   const seconds = Number(response.headers.get("Retry-After"));
-  throw new Refused(response.status, problem.detail ?? `the service answered ${response.status}`, 1000 * seconds || 0);
+  const why = problem.detail ?? `the service answered ${response.status}; try again, or see its log`;
+  throw new Refused(response.status, why, 1000 * seconds || 0);
 }
 
 export const ask = async (path, signal) => (await request(path, signal)).json();

@@ -166,7 +166,7 @@ function askForKey() {
   key.set(null);
   showModel();
   setStatus("key", "Needs a key");
-  setText(find("#key .problem"), isWrong ? "This key is not known here." : "");
+  setText(find("#key .problem"), isWrong ? "This key is not known here; check it, or ask who runs the service." : "");
   show("#key");
   find("#key input").focus();
   return false;
@@ -175,7 +175,7 @@ function askForKey() {
 find("#key").addEventListener("submit", (event) => {
   event.preventDefault();
   const given = find("#key input").value.trim();
-  if (!/^[!-~]+$/.test(given)) return setText(find("#key .problem"), "A key is ASCII without spaces.");
+  if (!/^[!-~]+$/.test(given)) return setText(find("#key .problem"), "A key must be ASCII without spaces; check what you pasted.");
   find("#key input").value = "";
   key.set(given);
   setStatus("connecting", "Connecting");
