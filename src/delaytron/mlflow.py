@@ -21,13 +21,13 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from delaytron._version import __version__
+from delaytron.checks import shown
 from delaytron.datasets.arrow import read_features
 from delaytron.datasets.base import is_frame
 from delaytron.errors import InvalidInput
 from delaytron.learners.base import Learner
 from delaytron.model.files import load
 from delaytron.model.model import Model
-from delaytron.model.values import shown
 
 with warnings.catch_warnings(action="ignore"):  # it warns of its own type hints
     from mlflow import pyfunc

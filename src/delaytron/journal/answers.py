@@ -1,10 +1,9 @@
 """Answers to decisions: what a configuration allows, and what is said to the one who answers."""
 
 import json
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from delaytron.checks import check_bool, check_number, shown
+from delaytron.checks import check_bool, check_number, did_you_mean, shown
 from delaytron.errors import ConflictingFeedback, InvalidInput, UnknownDecision
 from delaytron.journal.ids import never_issued
 from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, OPEN, Status
@@ -71,9 +70,9 @@ def _index(classes: tuple[Any, ...], label: Any) -> int:
     for index, name in enumerate(classes):
         if type(name) is type(plain) and name == plain:
             return index
-    close = get_close_matches(str(label), [str(name) for name in classes], n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(map(str, classes[:10]))[:LONGEST_LIST]}"
-    raise InvalidInput(f"label must be the name of a class, got {shown(label)}; {hint}")
+    known = f"; known are {', '.join(map(str, classes[:10]))[:LONGEST_LIST]}"
+    hint = did_you_mean(str(label), map(str, classes)) or known
+    raise InvalidInput(f"label must be the name of a class, got {shown(label)}{hint}")
 
 
 def reply(id: str, known: Status | None, value: float, answering: Answering) -> str:

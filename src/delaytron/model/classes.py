@@ -1,12 +1,11 @@
 """The names of the classes: which label is which, and which may still be chosen."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from delaytron.checks import LONGEST_NAME, as_class_name, shown
+from delaytron.checks import LONGEST_NAME, as_class_name, did_you_mean, shown
 from delaytron.errors import InvalidInput
 from delaytron.records import Ints
 
@@ -64,9 +63,8 @@ class Classes:
         plain = as_class_name(name)
         label = None if plain is None else self._labels.get(plain)
         if label is None:
-            close = get_close_matches(shown(name), map(repr, self.names), n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known are {shown(self.names[:10])}"
-            raise InvalidInput(f"there is no class {shown(name)}; {hint}")
+            hint = did_you_mean(shown(name), map(repr, self.names)) or f"; known are {shown(self.names[:10])}"
+            raise InvalidInput(f"there is no class {shown(name)}{hint}")
         return label
 
     def allowed(self, names: Any) -> Ints:

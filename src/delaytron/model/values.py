@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.checks import LARGEST
-from delaytron.checks import shown as shown  # noqa: PLC0414 - others take it from here, too
+from delaytron.checks import LARGEST, shown
 from delaytron.errors import InvalidInput
 from delaytron.learners.rows import check_row
 from delaytron.matrices import MODERATE, has_moderate_square

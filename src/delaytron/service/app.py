@@ -18,9 +18,10 @@ from delaytron.service.limits import Limits, RateLimit
 from delaytron.service.live.pages import live_routes
 from delaytron.service.metrics import Metrics
 from delaytron.service.openapi import document
-from delaytron.service.problems import LONGEST_SHOWN, MEDIA_TYPE, problem
+from delaytron.service.problems import MEDIA_TYPE, problem
 from delaytron.service.routes import ROUTES
 
+LONGEST_PATH = 100  # characters of a path in a message
 log = getLogger("delaytron.service")
 
 
@@ -99,7 +100,7 @@ async def _wrong_method(request: Any, error: Any) -> Any:
 
 
 def _path(request: Any) -> str:
-    return str(request.url.path)[:LONGEST_SHOWN]
+    return str(request.url.path)[:LONGEST_PATH]
 
 
 class _Refusal:

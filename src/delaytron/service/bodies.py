@@ -1,11 +1,11 @@
 """Bodies of requests: read into messages, and what is wrong with one told in the words of its reader."""
 
 import re
-from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from delaytron.checks import LONGEST_SHOWN, did_you_mean
 from delaytron.errors import InvalidInput
 
 T = TypeVar("T")
@@ -45,7 +45,6 @@ NEW_MODEL = {
 PLACE = re.compile(r" - at `\$\.?([\w.\[\]]*)`$")
 STEP = re.compile(r"[^.\[\]]+")
 FIELD = re.compile(r"(unknown|required) field `(.*?)`?\Z", re.DOTALL)
-LONGEST_SHOWN = 60  # characters of a value
 CUT_OFF = "Input data was truncated"
 
 
@@ -106,9 +105,8 @@ class BodyReader(Generic[T]):
         if problem == "required":
             return f"{within}the field {field} is missing; it must be {self._fields[field]}"
         known = [name for name in self._fields if name not in path]  # a batch has no batches in it
-        close = get_close_matches(field, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-        return f"{within}there is no field {_shown(field)}; {hint}"
+        hint = did_you_mean(field, known) or f"; known are {', '.join(known)}"
+        return f"{within}there is no field {_shown(field)}{hint}"
 
 
 def _got(body: bytes, path: str) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput
-from delaytron.model.values import shown
 from delaytron.service import messages
 from delaytron.service.backend import Backend, Repeatable
 from delaytron.service.bodies import ANSWER, CLASS, DECISION, NEW_MODEL, BodyReader

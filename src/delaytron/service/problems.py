@@ -1,19 +1,18 @@
 """Why requests are refused, as application/problem+json: a status, a word for programs, and a line for people."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from math import ceil
 from typing import ClassVar
 
 import msgspec
 
+from delaytron.checks import did_you_mean, shown
 from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, JournalError, UnknownDecision
 from delaytron.service.messages import ProblemReply
 
 MEDIA_TYPE = "application/problem+json"
 NOT_TAKEN = "nothing was acknowledged; try again, or see the log of the service"
 FAILED = f"the service failed; {NOT_TAKEN}"  # by an error that nobody foresaw
-LONGEST_SHOWN = 100  # characters of what a client sent
 
 
 class ServiceError(DelaytronError):
@@ -133,9 +132,8 @@ def unknown_model(name: str, known: Iterable[str]) -> UnknownModel:
     >>> print(unknown_model("rooter", ["router"]))
     there is no model 'rooter'; did you mean 'router'?
     """
-    close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "make it with POST /v1/models, in Python with create_model"
-    return UnknownModel(f"there is no model {name[:LONGEST_SHOWN]!r}; {hint}")
+    make = "; make it with POST /v1/models, in Python with create_model"
+    return UnknownModel(f"there is no model {shown(name)}{did_you_mean(repr(name), map(repr, known)) or make}")
 
 
 TITLES = {

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from delaytron.checks import check_choice
+from delaytron.checks import check_choice, shown
 from delaytron.errors import InvalidInput
 from delaytron.journal.requests import Request
 from delaytron.learners import LEARNERS
@@ -16,7 +16,6 @@ from delaytron.learners.options import COMMON, own_parameters
 from delaytron.model.encoding import FeatureEncoder
 from delaytron.model.fixed import VectorEncoder
 from delaytron.model.making import Recipe, check_same, read_recipe
-from delaytron.model.values import shown
 from delaytron.records import Row
 from delaytron.service.backend import Repeatable
 from delaytron.service.limits import Limits, check_features

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypedDict
 
-from delaytron.checks import check_bool, check_number
+from delaytron.checks import check_bool, check_number, shown
 from delaytron.errors import InvalidInput
 from delaytron.journal.ids import check_id
 from delaytron.model.classes import Name, check_name
-from delaytron.model.values import shown
 
 EXAMPLE = '{"id": "req-17", "correct": True}'
 

@@ -9,12 +9,11 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from delaytron.checks import check_bool, check_number
+from delaytron.checks import check_bool, check_number, shown
 from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput
 from delaytron.journal.ids import check_id, new_id
 from delaytron.model.classes import Name, check_names
 from delaytron.model.classes import check_name as check_class
-from delaytron.model.values import shown
 from delaytron.service import messages
 from delaytron.service.client import replies
 from delaytron.service.client.answers import GivenAnswer, checked_answer
