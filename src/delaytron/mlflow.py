@@ -6,6 +6,7 @@ learns nothing. `load_model` gives the learner or the model itself, which decide
 
 import warnings
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -62,6 +63,7 @@ def save_model(model: Learner | Model, path: str | Path, **options: Any) -> None
     ...     load_model(f"{folder}/banditron")
     Banditron(n_classes=3, n_features=2, gamma=0.015625, seed=0)
     """
+    _check_path(path)
     with TemporaryDirectory() as folder:
         pyfunc.save_model(path=str(path), **_flavor(model, folder), **_defaults(model, options))
 
@@ -84,6 +86,7 @@ def log_model(model: Learner | Model, name: str = "model", **options: Any) -> An
 
 def load_model(path: str | Path) -> Any:
     """Return the learner or the model itself, from a folder or from any address that MLflow knows (`runs:/...`)."""
+    _check_path(path)
     folder = Path(path) if Path(path).is_dir() else Path(download_artifacts(artifact_uri=str(path)))
     known = Described.load(str(folder)).flavors.get(pyfunc.FLAVOR_NAME, {})
     if known.get(pyfunc.MAIN) != __name__:
@@ -91,6 +94,11 @@ def load_model(path: str | Path) -> Any:
             f"{path} is an MLflow model, but not one that delaytron.mlflow saved; use mlflow.pyfunc.load_model"
         )
     return load(folder / known[pyfunc.DATA])
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str | PathLike):
+        raise InvalidInput(f"path must be text or a Path, got {type(path).__name__}")
 
 
 class Predictor:
