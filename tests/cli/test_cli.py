@@ -409,6 +409,9 @@ BAD = [
         "a parameter of delaytron must be one of gamma, eta; got 'etta'; did you mean eta?",
     ),
     (["delaytron", "--set", "seed=1"], "a parameter of delaytron must be one of gamma, eta; got 'seed'"),
+    (["--stream"], "--stream reads files, and synsep is a named data set; leave --stream out"),
+    (["--rounds", "1e6"], "--rounds must be an integer, got '1e6'; see delaytron run --help"),
+    (["--noise", "a,b"], "--noise must be two numbers, as in --noise 0.1,0.2; got 'a,b'"),
     (["--set", "eta"], "--set must be NAME=VALUE, as in --set eta=0.5; got 'eta'"),
     (["delaytron", "--set", "eta=0"], "eta must be above 0, got 0"),
     (["perceptron", "--set", "eta=1"], "no parameter can be set of perceptron; got 'eta': leave it out"),
@@ -492,3 +495,11 @@ def test_noise_and_expiry_are_played_and_written(tmp_path):
     text = (tmp_path / "results.csv").read_text()
     assert "noise" in text.splitlines()[0]
     assert "0.1,0.2" in text
+
+
+def test_a_misspelt_option_before_the_command_is_one_line():
+    result = delaytron("--vrsion")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        "delaytron: No such option: --vrsion (Possible options: --version); see delaytron --help"
+    ]

@@ -226,7 +226,7 @@ def example(name: str) -> Trace:
         trace = Trace.from_file(folder / known.file, wait=known.wait)
         return Trace(Recorded(trace.delays, trace.waits, f"trace:{name}"))
     where = str(folder) if home else "the folder delays of a folder that the variable DELAYTRON_DATA names"
-    raise InvalidInput(f"{name} is not on this machine: put {known.file}, from {known.source}, into {where}")
+    raise InvalidInput(f"{name} is not on this machine: put {known.file}, made of {known.source}, into {where}")
 
 
 def open_trace(source: str, **columns: Any) -> Trace:
