@@ -21,7 +21,7 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from delaytron._version import __version__
-from delaytron.checks import shown
+from delaytron.checks import check_path, shown
 from delaytron.datasets.arrow import read_features
 from delaytron.datasets.base import is_frame
 from delaytron.errors import InvalidInput
@@ -62,6 +62,7 @@ def save_model(model: Learner | Model, path: str | Path, **options: Any) -> None
     ...     load_model(f"{folder}/banditron")
     Banditron(n_classes=3, n_features=2, gamma=0.015625, seed=0)
     """
+    check_path("path", path)
     with TemporaryDirectory() as folder:
         pyfunc.save_model(path=str(path), **_flavor(model, folder), **_defaults(model, options))
 
@@ -84,6 +85,7 @@ def log_model(model: Learner | Model, name: str = "model", **options: Any) -> An
 
 def load_model(path: str | Path) -> Any:
     """Return the learner or the model itself, from a folder or from any address that MLflow knows (`runs:/...`)."""
+    check_path("path", path)
     folder = Path(path) if Path(path).is_dir() else Path(download_artifacts(artifact_uri=str(path)))
     known = Described.load(str(folder)).flavors.get(pyfunc.FLAVOR_NAME, {})
     if known.get(pyfunc.MAIN) != __name__:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from delaytron.checks import check_path, reason_of
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
+from delaytron.files.advice import with_advice
 from delaytron.files.atomic import replace_file
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
         target = target if target.suffix else target.with_name(f"{target.name}.png")
         replace_file(target, _as_bytes(figure, target.suffix[1:].lower()))
     except OSError as problem:
-        raise InvalidInput(f"cannot save the figure as {path}: {problem.strerror or problem}") from None
+        raise InvalidInput(f"cannot save the figure as {path}: {with_advice(problem)}") from None
     except ValueError as problem:
         raise InvalidInput(f"cannot save the figure as {path}: {reason_of(problem)}") from None
 

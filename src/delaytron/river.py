@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -76,6 +76,8 @@ class DelayedClassifier(Classifier):  # type: ignore[misc] # without types
     ) -> None:
         self.learner = learner
         self.parameters = parameters
+        if isinstance(classes, str) or not isinstance(classes, Iterable | None):
+            raise InvalidInput(f"classes must be a list of labels, got {classes!r}")
         self.classes = None if classes is None else list(classes)
         self.bits = bits
         self.ngrams = ngrams
@@ -161,6 +163,8 @@ class DelayedClassifier(Classifier):  # type: ignore[misc] # without types
 
     def _encode(self, x: dict[Any, Any]) -> Row:
         """Return features as a row; River's may have names of any kind."""
+        if not isinstance(x, Mapping):
+            raise InvalidInput(f"features must be a dict, as in {{'age': 7}}; got {type(x).__name__}")
         row = self._encoder.encode({name if isinstance(name, str) else str(name): x[name] for name in x})
         self._encoder.new_names()  # nobody asks for them: they need not be kept
         return row
@@ -201,9 +205,12 @@ class DelayedClassifier(Classifier):  # type: ignore[misc] # without types
 
 def _check_class(name: Any) -> Any:
     """Return a label, or raise: it must be hashable, and equal to itself."""
-    if not isinstance(name, Hashable) or name is None or name != name:  # noqa: PLR0124 - NaN is not
-        raise InvalidInput(f"a label must be a text, a number or True or False, got {name!r}")
-    return name
+    try:
+        if isinstance(name, Hashable) and name is not None and bool(name == name):  # noqa: PLR0124 - NaN is not
+            return name
+    except TypeError:  # pandas.NA is neither
+        pass
+    raise InvalidInput(f"a label must be a text, a number or True or False, got {name!r}")
 
 
 def _key_of(row: Row) -> Key:

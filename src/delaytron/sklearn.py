@@ -27,6 +27,7 @@ from delaytron.simulation.advance import Coming, advance, draw_piece, finish
 
 __all__ = ["DelayedClassifier"]
 
+MOST_SHOWN = 12  # classes in a message
 NESTED = "parameters__"  # before the name of a parameter of the learner, in get_params and set_params
 
 
@@ -132,7 +133,7 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
             raise InvalidInput("the first call of partial_fit needs classes=[...], all labels that will ever come")
         known = self.classes_ if classes is None else np.unique(classes)
         if not first and not np.array_equal(known, self.classes_):
-            raise InvalidInput(f"classes must be those of the first call, {self.classes_}; got {known}")
+            raise InvalidInput(f"classes must be those of the first call, {_shown(self.classes_)}; got {_shown(known)}")
         rows, named = self._check(X, y, reset=first)
         labels = _labels_of(named, known)
         if first:
@@ -231,5 +232,12 @@ def _labels_of(y: Any, classes: Any) -> Ints:
     places = np.searchsorted(classes, y).clip(max=classes.size - 1)
     unknown = np.flatnonzero(classes[places] != y)
     if unknown.size:
-        raise InvalidInput(f"y must have labels of classes only, {classes}; got {y[unknown[0]]!r}")
+        got = y[unknown[:1]].tolist()[0]
+        raise InvalidInput(f"y must have labels of classes only, {_shown(classes)}; got {got!r}")
     return np.asarray(places, np.int64)
+
+
+def _shown(classes: Any) -> str:
+    """Return classes for a message; there may be thousands."""
+    names = [str(name) for name in classes[:MOST_SHOWN].tolist()]
+    return ", ".join(names) + (", ..." if classes.size > MOST_SHOWN else "")

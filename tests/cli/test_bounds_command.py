@@ -349,7 +349,7 @@ class TestResults:
     ("args", "message"),
     [
         (["--results", "nowhere"], "there is no 'nowhere/results.json'"),
-        (["--results", "nowhere", "--gamma", 0.1], "--gamma is recorded in the results: leave it out"),
+        (["--results", "nowhere", "--gamma", 0.1], "--gamma is recorded in the results; leave it out"),
         (["--runs", 3], "--runs needs --data or --results"),
         (["--plot", "a.png"], "--plot needs --data or --results"),
         (["--samples", 3], "--samples needs --data or --results"),
@@ -364,8 +364,8 @@ class TestResults:
         (["--missing", 2], "rate must be in [0, 1]"),
         (["--eta", 0], "eta must be above 0"),
         (["--norm", -1], "norm must be at least 0"),
-        (["--classes", 1], "n_classes must be integers of at least 2"),
-        (["--loss-bound", -1], "loss_bound must be at least 0"),
+        (["--classes", 1], "--classes must be integers of at least 2"),
+        (["--loss-bound", -1], "--loss-bound must be at least 0"),
     ],
 )
 def test_bad_input_is_one_line(args, message, tmp_path, monkeypatch):

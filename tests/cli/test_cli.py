@@ -305,13 +305,13 @@ class TestCompare:
             (["synsep", "--learner", "pab,"], "learner must be one of"),
             (["synsep", "--delay", "0"], "D must be an integer of at least 1, got 0"),
             (["synsep", "--budget", "0"], "budget must be an integer of at least 1, got 0"),
-            (["synsep", "--tuning-runs", "0"], "tuning_runs must be an integer of at least 1, got 0"),
+            (["synsep", "--tuning-runs", "0"], "--tuning-runs must be an integer of at least 1, got 0"),
             (["synsep", "--workers", "0"], "workers must be an integer of at least 1, got 0"),
-            (["synsep", "--on-expiry", "wrong"], "on_expiry='wrong' needs expire_after=n"),
-            (["synsep", "--noise", "0.1"], "noise must be (rho0, rho1)"),
+            (["synsep", "--on-expiry", "wrong"], "--on-expiry 'wrong' needs --expire-after n"),
+            (["synsep", "--noise", "0.1"], "--noise must be two numbers, as in --noise 0.1,0.2; got '0.1'"),
             (["synsep", "--learner", "perceptron", "--noise", "0.1,0.2"], "no learner can play: perceptron: "),
             (["synsep", "--plot", "errors.txt"], "a figure must end in .png, .pdf, .svg; got 'errors.txt'"),
-            (["digits", "--samples", "9"], "data set digits takes no options; got 'n_samples'"),
+            (["digits", "--samples", "9"], "data set digits takes no options; got --samples"),
             ([], "Missing argument"),
         ],
     )
@@ -401,15 +401,18 @@ BAD = [
     (["--rounds", "0"], "rounds must be an integer of at least 1, got 0"),
     (["--seed", "-1"], "seed must be an integer of at least 0, got -1"),
     (["--workers", "0"], "workers must be an integer of at least 1, got 0"),
-    (["--samples", "0"], "n_samples must be an integer of at least 1, got 0"),
-    (["--data", "digits"], "data set digits takes no options; got 'n_samples'"),
+    (["--samples", "0"], "--samples must be an integer of at least 1, got 0"),
+    (["--data", "digits"], "data set digits takes no options; got --samples"),
     (["--sampling", "sometimes"], "sampling must be one of replacement, epochs; got 'sometimes'"),
     (
         ["delaytron", "--set", "etta=1"],
         "a parameter of delaytron must be one of gamma, eta; got 'etta'; did you mean eta?",
     ),
     (["delaytron", "--set", "seed=1"], "a parameter of delaytron must be one of gamma, eta; got 'seed'"),
-    (["--set", "eta"], "--set wants NAME=VALUE, as in --set eta=0.5; got 'eta'"),
+    (["--stream"], "--stream reads files, and synsep is a named data set; leave --stream out"),
+    (["--rounds", "1e6"], "--rounds must be an integer, got '1e6'; see delaytron run --help"),
+    (["--noise", "a,b"], "--noise must be two numbers, as in --noise 0.1,0.2; got 'a,b'"),
+    (["--set", "eta"], "--set must be NAME=VALUE, as in --set eta=0.5; got 'eta'"),
     (["delaytron", "--set", "eta=0"], "eta must be above 0, got 0"),
     (["perceptron", "--set", "eta=1"], "no parameter can be set of perceptron; got 'eta': leave it out"),
     (["exp3", "--gamma", "0.1"], "gamma is no parameter of exp3 (eta); name a learner that takes it: banditron, "),
@@ -418,7 +421,7 @@ BAD = [
     (["--plot", "/nowhere/curves.png"], "cannot write '/nowhere/curves.png': there is no folder '/nowhere'"),
     (["--plot", "curves.jpeg2"], "a figure must end in .png, .pdf, .svg; got 'curves.jpeg2'"),
     (["--csv", "/"], "cannot write '/': it is a folder"),
-    (["--output", __file__], "File exists"),
+    (["--output", __file__], "there is a file of this name; choose another"),
 ]
 
 
@@ -445,7 +448,12 @@ class TestTrouble:
         ("problem", "code", "line"),
         [
             (KeyboardInterrupt(), 130, "delaytron: interrupted"),
-            (OSError(28, "No space left on device"), 2, "delaytron: [Errno 28] No space left on device"),
+            (
+                OSError(28, "No space left on device"),
+                2,
+                "delaytron: No space left on device; make room, then try again",
+            ),
+            (OSError(28, "No space", "a.csv"), 2, "delaytron: cannot use 'a.csv': No space; make room, then try again"),
             (
                 MemoryError(),
                 2,
@@ -477,7 +485,7 @@ class TestModule:
     def test_bad_input_is_one_line_without_a_traceback(self):
         done = self.run("run", "delaytron", "--gamma", "1.3")
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == "delaytron: gamma must be in (0, 1], got 1.3\n"
+        assert done.stderr == "delaytron: --gamma must be in (0, 1], got 1.3\n"
 
 
 def test_a_learner_that_plays_sets_runs_with_its_own_defaults():
@@ -491,3 +499,11 @@ def test_noise_and_expiry_are_played_and_written(tmp_path):
     text = (tmp_path / "results.csv").read_text()
     assert "noise" in text.splitlines()[0]
     assert "0.1,0.2" in text
+
+
+def test_a_misspelt_option_before_the_command_is_one_line():
+    result = delaytron("--vrsion")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        "delaytron: No such option: --vrsion (Possible options: --version); see delaytron --help"
+    ]

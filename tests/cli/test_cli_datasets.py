@@ -239,13 +239,13 @@ class TestBuild:
     [
         ("show digit", "data set must be one of cifar10, fashion_mnist,"),
         ("show digit", "got 'digit'; did you mean digits?"),
-        ("show digits --part test", "data set digits takes no options; got 'part'"),
+        ("show digits --part test", "data set digits takes no options; got --part"),
         ("show fashion_mnist --input raw", "input must be one of cnn, pixels; got 'raw'"),
         ("show digits --plot digits.gif", "a figure must end in .png, .pdf, .svg; got 'digits.gif'"),
         ("show digits --plot no/such/folder.png", "there is no folder 'no/such'"),
-        ("show", "Missing argument 'NAME_OR_FILE'; see delaytron --help"),
+        ("show", "Missing argument 'NAME_OR_FILE'; see delaytron datasets show --help"),
         ("build digits", "data set to build must be one of cifar10, fashion_mnist; got 'digits'"),
-        ("build fashion_mnist --seed one", "Invalid value for '--seed'"),
+        ("build fashion_mnist --seed one", "--seed must be an integer, got 'one'; see delaytron datasets build --help"),
         ("list", "No such command 'list'"),
     ],
 )

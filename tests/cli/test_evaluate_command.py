@@ -93,7 +93,7 @@ def test_warnings_are_printed(folder, tmp_path):
         (["--policy", "banditron:0.3"], "NAME:PARAMETER=VALUE"),
         (["--policy", "banditron:gama=0.3"], "gama"),
         (["--policy", "uniform", "--method", "magic"], "method must be one of"),
-        (["--policy", "uniform", "--wait", "7d"], "wait=... is for missing"),
+        (["--policy", "uniform", "--wait", "7d"], "--wait ... is for --missing"),
         (["--policy", "uniform", "--plot", "figure.txt"], "a figure must end in"),
         ([], "Missing option '--policy'"),
     ],

@@ -92,7 +92,9 @@ class TestFullDisk:
         result = delaytron("run", *SMALL, "--output", tmp_path, "--json")
         assert result.exit_code == 2
         line = result.stderr.splitlines()[-1]
-        assert line == f"delaytron: cannot write '{tmp_path / name}': No space left on device"
+        assert (
+            line == f"delaytron: cannot write '{tmp_path / name}': No space left on device; make room, then try again"
+        )
 
     def test_a_figure_is_named(self, tmp_path, monkeypatch):
         def full(*_, **__):
@@ -140,7 +142,7 @@ ABSURD = [
     (["run", "--delay", "1e400"], "D must be an integer"),
     (["run", "delaytron", "--gamma", "1e400"], "gamma must be a finite number, got inf"),
     (["compare", "synsep", "--rounds", HUGE], f"rounds must be at most 4294967294, got {HUGE}"),
-    (["compare", "synsep", "--tuning-runs", HUGE], f"tuning_runs must be at most 1000000, got {HUGE}"),
+    (["compare", "synsep", "--tuning-runs", HUGE], f"--tuning-runs must be at most 1000000, got {HUGE}"),
     (["bounds", "--rounds", HUGE], f"rounds must be at most 4294967294, got {HUGE}"),
     (["bounds", "--data", "digits", "--runs", HUGE], f"runs must be at most 1000000, got {HUGE}"),
     (["bounds", "--norm", "1e400"], "norm must be a finite number or an array of them, got inf"),

@@ -270,7 +270,7 @@ BAD = [
     ({"learners": ["pab", "pab"]}, "no two of the same name"),
     ({"delays": []}, "delays must be at least one"),
     ({"delays": [5, "5"]}, r"delays must be .* no two of the same name; got \['5', '5'\]"),
-    ({"delays": [0]}, "D must be an integer of at least 1, got 0"),
+    ({"delays": [0]}, "delay must be an integer of at least 1, got 0"),
     ({"budget": 0}, "budget must be an integer of at least 1, got 0"),
     ({"tuning_runs": 0}, "tuning_runs must be an integer of at least 1, got 0"),
     ({"runs": 0}, "runs must be an integer of at least 1, got 0"),

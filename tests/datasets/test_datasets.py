@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from delaytron.datasets import Dataset, as_dataset, load
+from delaytron.datasets import stream as open_stream
 from delaytron.datasets.base import check_matrix, encode_labels
 from delaytron.datasets.synthetic import BLOCK, LARGEST, draw_class_words, margin, synnonsep, synsep
 from delaytron.errors import InvalidInput
@@ -189,9 +190,22 @@ def test_a_data_set_that_needs_no_file_loads_by_name(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: load("iris"), "data set must be one of cifar10, .*, news20, a file that is there .*; got 'iris'"),
+        (lambda: load("iris"), "data set must be one of cifar10, .*, news20, or the path of a file; got 'iris'"),
+        (lambda: load("a" * 5000), "or the path of a file; got 'a{80}'$"),
+        (lambda: load(""), "or the path of a file; got ''$"),
+        (lambda: load("no.csv"), "there is no file no.csv; check the name"),
+        (lambda: load(None), r"source must be a name, a file or a frame, got NoneType; as_dataset takes a pair"),
+        (lambda: load((np.eye(2), [0, 1])), "source must be a name, a file or a frame, got tuple"),
+        (lambda: open_stream(None), "path must be a str or a Path that is not empty, got None"),
+        (lambda: open_stream(""), "path must be a str or a Path that is not empty, got ''"),
+        (lambda: open_stream("a" * 5000 + ".csv"), "cannot read 'a{60}': File name too long; check the name"),
+        (lambda: Dataset(np.eye(2), [0, 1], "a", None), "class_names must be one name for each class, got NoneType"),
+        (lambda: Dataset(np.eye(2), [0, 7], "a", ("a", "b")), "class numbers from 0 to 1, got from 0 to 7"),
         (lambda: load("digits", seed=1), "data set digits takes no options; got 'seed'"),
-        (lambda: load("synsep", size=1), "synsep takes the options n_samples, seed, normalize; got 'size'"),
+        (
+            lambda: load("synsep", size=1),
+            "an option of data set synsep must be one of n_samples, seed, normalize; got 'size'",
+        ),
         (lambda: synsep(0), "n_samples must be an integer of at least 1, got 0"),
         (lambda: synsep(LARGEST + 1), f"n_samples must be at most {LARGEST}, got"),
         (lambda: synsep(1, seed=-1), "seed must be an integer of at least 0, got -1"),

@@ -166,7 +166,7 @@ def test_learners_play_on_every_kind(name):
         ("fashion_mnist", {"features": "raw"}, "features must be one of cnn, pixels; got 'raw'"),
         ("abalone", {"part": "train"}, "data set abalone takes no options; got 'part'"),
         ("digits", {"part": "test"}, "data set digits takes no options; got 'part'"),
-        ("news20", {"features": "cnn"}, "data set news20 takes the options part; got 'features'"),
+        ("news20", {"features": "cnn"}, "an option of data set news20 must be one of part; got 'features'"),
         ("ecolli", {}, "data set must be one of cifar10, fashion_mnist, .*; got 'ecolli'; did you mean ecoli?"),
     ],
 )

@@ -310,8 +310,8 @@ def test_a_recorded_delay_beyond_64_bits_means_never(tmp_path):
         ("a.txt", "--3\n", "line 1: .* got '--3'"),
         ("a.txt", "# nothing\n", "a.txt: there is no delay in this file"),
         ("a.npy", np.array([4, 0]), "a.npy, index 1: a delay must be at least 1"),
-        ("a.npy", np.array([4.0]), r"a.npy, a trace must be 1-D integers, got shape \(1,\) of float64"),
-        ("a.npy", "not an array", "cannot read the trace '.*a.npy': "),
+        ("a.npy", np.array([4.0]), r"a.npy: a trace must be 1-D integers, got shape \(1,\) of float64"),
+        ("a.npy", "not an array", "a.npy: cannot be read, .*; save 1-D integers by numpy.save"),
     ],
 )
 def test_a_trace_file_with_something_wrong_is_refused(tmp_path, name, content, message):
@@ -332,8 +332,8 @@ def test_a_trace_file_that_cannot_be_read_is_refused(tmp_path):
         "absent.txt": r"cannot read '.*absent\.txt': No such file",
         "cut.gz": r"cut\.gz, line \d+: cannot be read on: Compressed file ended",
         "no.gz": r"no\.gz, line 1: cannot be read on: Not a gzipped file",
-        "x.txt": r"cannot read the trace '.*x\.txt': ",
-        "e.npy": r"cannot read the trace '.*e\.npy': ",
+        "x.txt": r"x\.txt: must be text in UTF-8, or end in .npy; save the file as such",
+        "e.npy": r"e\.npy: cannot be read, .*; save 1-D integers by numpy.save",
         "": "cannot read '.*': Is a directory",
     }.items():
         with pytest.raises(InvalidInput, match=message):
@@ -403,7 +403,7 @@ def test_text_names_a_trace_file(tmp_path):
     [
         "",
         "words",
-        "normal:3",
+        "trace:",
         "uniform:",
         "fixed:1,2",
         "pareto:10",
@@ -413,6 +413,25 @@ def test_text_names_a_trace_file(tmp_path):
 def test_text_that_means_nothing_is_refused_with_what_is_allowed(text):
     with pytest.raises(InvalidInput, match=r"a delay must be 1000 or uniform:D, .*trace:FILE, .*; got '"):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("delay", "message"),
+    [
+        ("normal:3", "delay 'normal:3': the model must be one of uniform, .*; got 'normal'; did you mean lognormal"),
+        ("5+missing:2", r"delay '5\+missing:2': rate must be in \[0, 1\], got 2.0"),
+        (0, "delay must be an integer of at least 1, got 0"),
+        (10**60, "delay must be at most 4611686018427387903, got 10{39}$"),
+    ],
+)
+def test_a_wrong_delay_is_named(delay, message):
+    with pytest.raises(InvalidInput, match=message):
+        as_delay(delay)
+
+
+def test_only_text_is_parsed():
+    with pytest.raises(InvalidInput, match=r"a delay must be text, 1000 or .*; got None"):
+        parse(None)
 
 
 @pytest.mark.parametrize(

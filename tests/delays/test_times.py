@@ -150,7 +150,7 @@ def test_never_may_be_another_number():
         ([1, 5], [2, 3], "index 1: the outcome 3 lies before its event 5"),
         (minutes(0, 5), minutes(1, 4), "index 1: the outcome 2024-05-31T12:04:00 lies before its event .*12:05:00"),
         ([1, None], [2, 3], "index 1: the event time is missing; only an outcome may be"),
-        ([1, 2], [3], "an outcome for each event, got 2 events and 1 outcomes"),
+        ([1, 2], [3], "events and an outcome for each, got 2 events and 1 outcomes"),
         ([], [], "got 0 events and 0 outcomes"),
         ([1, 2], [None, "2024-05-31"], r"index 1: event and outcome must be of one kind, got '2' \(numbers\) and"),
         (["2024-05-31", "soon"], ["2024-06-01", ""], "index 1: event must be numbers or ISO times .* got 'soon'"),

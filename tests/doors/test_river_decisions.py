@@ -261,6 +261,8 @@ def test_names_and_values_of_any_kind():
         ({"parameters": {"gamma": 0.1}}, "a parameter of bandit_logit must be one of lr"),
         ({"classes": ["a", "a"]}, "no two of the same name"),
         ({"classes": [None, "a"]}, "a label must be"),
+        ({"classes": 3}, "classes must be a list of labels, got 3"),
+        ({"classes": "ab"}, "classes must be a list of labels, got 'ab'"),
         ({"bits": 0}, "bits must be an integer of at least 1"),
         ({"max_open": 0}, "max_open must be an integer of at least 1"),
         ({"seed": -1}, "seed must be an integer of at least 0"),
@@ -270,6 +272,12 @@ def test_what_cannot_be_is_said_in_one_line(given, message):
     with pytest.raises(dt.InvalidInput, match=message) as caught:
         DelayedClassifier(**given)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("features", [None, 3, [1, 2]])
+def test_features_must_be_a_dict(features):
+    with pytest.raises(dt.InvalidInput, match=r"features must be a dict, as in {'age': 7}; got "):
+        DelayedClassifier().predict_one(features)
 
 
 def test_bad_input_changes_nothing():

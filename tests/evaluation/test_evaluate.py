@@ -144,7 +144,7 @@ def test_weights_of_a_log_count_rounds_several_times(made):
         ({"policy": object()}, "a policy must be a learner, its name, or an array"),
         ({"policy": np.full((500, K), 0.5)}, "sum to 1, got .* in row 0"),
         ({"policy": np.full((500, K), np.nan)}, "sum to 1"),
-        ({"policy": "perceptron"}, "wants to be told the right label"),
+        ({"policy": "perceptron"}, "must be told the right label, .*; take another learner"),
         ({"policy": "dilute"}, "plays sets of labels"),
         ({"policy": "banditron", "gama": 0.1}, "a parameter of banditron must be one of"),
         ({"policy": "banditron", "gamma": 7}, "gamma must be in"),

@@ -287,7 +287,7 @@ class TestAddresses:
         end.set()
 
     def test_threads_and_processes_have_none(self):
-        with pytest.raises(dt.InvalidInput, match=r"an address is that of a cluster, .* got backend 'processes'"):
+        with pytest.raises(dt.InvalidInput, match=r"address needs backend dask or ray, got 'processes'"):
             _ = Workers("processes", 2, "127.0.0.1:8786").checked
 
     @both

@@ -37,3 +37,15 @@ def test_a_log_that_is_not_there(tmp_path):
 def test_open_bandit_is_a_file_or_a_dict(wrong):
     with pytest.raises(dt.InvalidInput, match="source must be the path of a CSV file, or a dict; got"):
         dt.logs.read_open_bandit(wrong)
+
+
+@pytest.mark.parametrize("write", [dt.logs.write_parquet, dt.logs.write_dsjson, dt.logs.write_open_bandit])
+def test_only_a_log_is_written(write, tmp_path):
+    with pytest.raises(dt.InvalidInput, match=r"log must be a dt\.logs\.Log, got NoneType; read one by "):
+        write(None, tmp_path / "log")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_log_is_made_of_a_table():
+    with pytest.raises(dt.InvalidInput, match=r"table must be a pyarrow\.Table, got NoneType"):
+        dt.logs.Log(None)

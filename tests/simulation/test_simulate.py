@@ -100,7 +100,7 @@ BAD = [
         {"learner": "perceptron", "gamma": 0.1},
         "perceptron takes noise, expire_after, on_expiry, standardize, ties; got gamma",
     ),
-    ({"delay": 0}, "D must be an integer of at least 1, got 0"),
+    ({"delay": 0}, "delay must be an integer of at least 1, got 0"),
     ({"delay": object()}, "delay"),
     ({"runs": 0}, "runs must be an integer of at least 1, got 0"),
     ({"rounds": 0}, "rounds must be an integer of at least 1, got 0"),

@@ -1,5 +1,6 @@
 """The command line: parse, one call, print; and one line when something is wrong."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ from delaytron.cli import (
     serve,
 )
 from delaytron.cli import learners as lists
+from delaytron.cli.problems import system_line, usage_line, with_flags
 from delaytron.errors import DelaytronError
 
 UsageError: Any = typer.BadParameter.__base__  # its module depends on the version of typer
@@ -29,20 +31,37 @@ UsageError: Any = typer.BadParameter.__base__  # its module depends on the versi
 class _Commands(TyperGroup):
     """Turns what went wrong into one line and an exit code."""
 
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the options before the command."""
+        try:
+            return super().make_context(*args, **options)
+        except UsageError as problem:
+            if not problem.format_message():  # nothing was given: all help is shown
+                raise
+            _stop(usage_line(problem), 2)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise
-        except (DelaytronError, OSError) as problem:
-            _stop(str(problem), 2)
+        except DelaytronError as problem:
+            _stop(with_flags(str(problem), _flags(self.commands.get(ctx.invoked_subcommand))), 2)
+        except OSError as problem:
+            _stop(system_line(problem), 2)
         except UsageError as problem:
-            _stop(f"{problem.format_message().rstrip('.')}; see delaytron --help", 2)
+            _stop(usage_line(problem), 2)
         except MemoryError:
             _stop("not enough memory; try fewer --rounds, --runs, --workers or features", 2)
         except KeyboardInterrupt:
             _stop("interrupted", 130)
+
+
+def _flags(command: Any) -> Iterator[str]:
+    """Iterate over the options of a command and of those within it."""
+    for part in [command, *getattr(command, "commands", {}).values()]:
+        yield from (param.opts[0] for param in part.params if param.opts[0].startswith("--"))
 
 
 def _stop(message: str, code: int) -> None:

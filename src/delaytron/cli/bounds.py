@@ -120,9 +120,9 @@ def bounds(
         _refuse([*asked.flags(MEASURED), *how_to_load.flags], "needs --data or --results")
         outcome = _promise(asked)
     else:
-        _refuse(asked.flags(THEORY_ALONE), "is for theory alone: data bring their own")
+        _refuse(asked.flags(THEORY_ALONE), "is for theory alone, data bring their own; leave it out")
         if results is not None:
-            _refuse(asked.flags(RECORDED), "is recorded in the results: leave it out")
+            _refuse(asked.flags(RECORDED), "is recorded in the results; leave it out")
         outcome = _measure(data, results, asked, how_to_load)
     show(outcome.document, outcome.shown, json)
     write(files, outcome, outcome.document, json)
@@ -187,7 +187,9 @@ class _Line(NamedTuple):
         """Return the terms of these runs; a delay that is given is theirs."""
         other = self.parameters.keys() & COMMON.keys()
         if other:
-            raise InvalidInput(f"no bound is about runs with {', '.join(sorted(other))}, as those in the results")
+            raise InvalidInput(
+                f"no bound is about runs with {', '.join(sorted(other))}, as in these results; run it without"
+            )
         own = own_parameters(Delaytron) | self.parameters
         return replace(
             asked,
@@ -212,12 +214,12 @@ def _recorded(folder: Path, delay: str | None) -> list[_Line]:
     """Return the best line of delaytron for every delay, or for the one that is asked for."""
     path = folder / "results.json"
     if not path.is_file():
-        raise InvalidInput(f"there is no {str(path)!r}; --results wants the --output of `delaytron run delaytron`")
+        raise InvalidInput(f"there is no {str(path)!r}; --results must be the --output of `delaytron run delaytron`")
     try:
         rows = [row for row in json_files.loads(path.read_bytes()) if row["learner"] == "delaytron" and row["best"]]
         lines = [_Line(**{name: row[name] for name in _Line._fields}) for row in rows]
     except (ValueError, KeyError, TypeError):
-        raise InvalidInput(f"{str(path)!r} is not what `delaytron run --output` writes") from None
+        raise InvalidInput(f"{str(path)!r} is not what `delaytron run --output` writes; run that again") from None
     wanted = [line for line in lines if delay is None or line.delay == str(delays.parse(delay))]
     if not wanted:
         there = ", ".join(line.delay for line in lines)

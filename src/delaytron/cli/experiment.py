@@ -15,8 +15,9 @@ from rich.table import Table
 
 from delaytron.cli import options
 from delaytron.cli.documents import OutcomeRow
-from delaytron.cli.outputs import busy, show, telling_bar
+from delaytron.cli.outputs import busy, make_folder, show, telling_bar
 from delaytron.cli.tables import majority_cell, new_table
+from delaytron.errors import InvalidInput
 from delaytron.files.atomic import replace_file
 from delaytron.formats import assignments, with_margin
 from delaytron.simulation.results import MAJORITY
@@ -79,7 +80,11 @@ def experiment(
 
     spec = read_spec(file).only(options.split_names(only)).scaled(share)
     players = _workers(backend, workers, address)
-    _play(spec, file.read_bytes(), output, players, json)
+    try:
+        conditions = spec.conditions()
+    except InvalidInput as problem:
+        raise InvalidInput(f"{file}: {problem}") from None
+    _play(spec, conditions, file.read_bytes(), output, players, json)
 
 
 def reproduce(
@@ -104,7 +109,7 @@ def reproduce(
     spec, content = built_in("quick" if quick else "paper")
     asked = spec.only(options.split_names(only)).scaled(share)
     players = _workers(backend, workers, address)
-    _play(asked, content, output, players, json, with_theory=True)
+    _play(asked, asked.conditions(), content, output, players, json, with_theory=True)
 
 
 def _workers(backend: str, number: int | None, address: str | None) -> "Players":
@@ -114,7 +119,13 @@ def _workers(backend: str, number: int | None, address: str | None) -> "Players"
 
 
 def _play(
-    spec: "Spec", content: bytes, output: Path, workers: "Players", json: bool, with_theory: bool = False
+    spec: "Spec",
+    conditions: "list[Condition]",
+    content: bytes,
+    output: Path,
+    workers: "Players",
+    json: bool,
+    with_theory: bool = False,
 ) -> None:
     from delaytron.experiments.facts import read_facts, write_facts  # noqa: PLC0415 - other commands need none of it
     from delaytron.experiments.report import write_report  # noqa: PLC0415
@@ -122,9 +133,9 @@ def _play(
     from delaytron.experiments.store import Store  # noqa: PLC0415
     from delaytron.experiments.theory import theory_specs  # noqa: PLC0415
 
-    conditions = spec.conditions()
     names = [condition.data for condition in conditions]
     theory = theory_specs(names, spec.delays, spec.rounds) if with_theory else []
+    make_folder(output)
     store = Store(output, warn=_warn)
     replace_file(output / "spec.toml", content)
     _play_missing(conditions, theory, store, workers)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.checks import check_number
+from delaytron.cli.options import read_pair
 from delaytron.errors import InvalidInput
 from delaytron.evaluation.policy_names import read_name
 from delaytron.learners import LEARNERS
@@ -20,7 +20,8 @@ def read_log(path: Path, reward_scale: str = "0,1") -> Any:
     from delaytron import logs  # noqa: PLC0415 - `--help` needs none of it
 
     if not path.is_file():
-        raise InvalidInput(f"there is no file {str(path)!r}")
+        what = "is a folder; name a file in it" if path.is_dir() else "is not there; check the name"
+        raise InvalidInput(f"cannot read {str(path)!r}: it {what}")
     ending = next((s.lower() for s in reversed(path.suffixes) if s.lower() not in COMPRESSED), "")
     if ending == ".parquet":
         return logs.read_parquet(path)
@@ -33,11 +34,7 @@ def read_log(path: Path, reward_scale: str = "0,1") -> Any:
 
 def read_scale(text: str) -> tuple[float, float]:
     """Read the numbers of a log that mean the rewards 0 and 1."""
-    try:
-        low, high = (check_number("--reward-scale", float(part)) for part in text.split(","))
-    except ValueError:  # an InvalidInput, too
-        raise InvalidInput(f"--reward-scale must be two numbers, as in --reward-scale 0,5; got {text!r}") from None
-    return low, high
+    return read_pair("--reward-scale", text, "0,5")
 
 
 def read_policy_text(text: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from delaytron import datasets, delays
+from delaytron.checks import check_number
 from delaytron.datasets.files import FORMATS
 from delaytron.errors import InvalidInput
 from delaytron.formats import plain_value
@@ -74,7 +75,7 @@ def read_assignments(texts: Iterable[str]) -> dict[str, list[Any]]:
     for text in texts:
         name, equals, values = text.partition("=")
         if not equals:
-            raise InvalidInput(f"--set wants NAME=VALUE, as in --set eta=0.5; got {text!r}")
+            raise InvalidInput(f"--set must be NAME=VALUE, as in --set eta=0.5; got {text!r}")
         known = found.setdefault(name.strip(), [])
         known.extend(v for v in map(plain_value, values.split(",")) if v not in known)
     return found
@@ -82,4 +83,22 @@ def read_assignments(texts: Iterable[str]) -> dict[str, list[Any]]:
 
 def read_noise(text: str | None) -> tuple[Any, ...] | None:
     """Read RHO0,RHO1; whether these are rates is checked where they are used."""
-    return None if text is None else tuple(map(plain_value, text.split(",")))
+    if text is None:
+        return None
+    read_pair("--noise", text, "0.1,0.2")  # says what is wrong with it
+    return tuple(map(plain_value, text.split(",")))
+
+
+def read_pair(flag: str, text: str, example: str) -> tuple[float, float]:
+    """Read two numbers.
+
+    Examples
+    --------
+    >>> read_pair("--noise", "0.1,0.2", example="0,0.1")
+    (0.1, 0.2)
+    """
+    try:
+        first, second = (check_number(flag, float(part)) for part in text.split(","))
+    except ValueError:  # an InvalidInput, too
+        raise InvalidInput(f"{flag} must be two numbers, as in {flag} {example}; got {text!r}") from None
+    return first, second

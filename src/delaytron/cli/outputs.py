@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
+from delaytron.files.advice import with_advice
 from delaytron.files.atomic import replace_file
 from delaytron.formats import as_json, compact
 from delaytron.simulation.batches import Progress
@@ -59,14 +60,21 @@ def targets(
     if csv is not None:
         files.append(Target("csv", csv))
     if output is not None:
-        with naming(output):
-            output.mkdir(parents=True, exist_ok=True)
+        make_folder(output)
         files.append(Target("csv", output / f"{numbers}.csv"))
         files.append(Target("json", output / f"{numbers}.json"))
         files.append(Target("figure", output / f"{figure}.png"))
     for file in files:
         check_target(file)
     return files
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, if there is none."""
+    if path.exists() and not path.is_dir():
+        raise InvalidInput(f"cannot make the folder {str(path)!r}: there is a file of this name; choose another")
+    with naming(path):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def check_target(file: Target) -> None:
@@ -134,7 +142,7 @@ def naming(path: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as problem:
-        raise InvalidInput(f"cannot write {str(path)!r}: {problem.strerror or problem}") from None
+        raise InvalidInput(f"cannot write {str(path)!r}: {with_advice(problem)}") from None
 
 
 def log(line: str) -> None:

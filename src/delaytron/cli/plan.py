@@ -91,7 +91,7 @@ def plan(
     files = targets(plot)
     n_jobs = options.check_workers(workers)
     if data is None and how_to_load.given:
-        raise InvalidInput(f"{', '.join(how_to_load.flags)}: these are for --data, which is not given")
+        raise InvalidInput(f"{', '.join(how_to_load.flags)} must come with --data, which is not given")
     with busy("preparing"):
         drafted = draft(
             rounds=rounds,

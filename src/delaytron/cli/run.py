@@ -104,9 +104,13 @@ def run(
 
 
 def _open_stream(path: str, how_to_load: DataOptions) -> datasets.FileStream:
+    if path in datasets.DATASETS:
+        raise InvalidInput(f"--stream reads files, and {path} is a named data set; leave --stream out")
     given: Any = how_to_load.given
     if given.keys() & {"n_samples", "features", "part"}:
-        raise InvalidInput("--samples, --input and --part are for named data sets; a stream is a file")
+        raise InvalidInput(
+            "--samples, --input and --part are for named data sets, --stream is for files; leave one out"
+        )
     if "shuffle" in given:
         raise InvalidInput("--shuffle needs all rows in memory, and a stream is played in file order; leave one out")
     with busy(f"checking {path}"):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from delaytron.cli.outputs import make_folder
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
 
@@ -64,9 +65,10 @@ def serve(
     if (folder is None) == (postgres is None):
         came = "neither" if folder is None else "both"
         raise InvalidInput(f"models are kept in a folder or in PostgreSQL, got {came}; give FOLDER or --postgres DSN")
+    api_keys = read_api_keys(keys)
     limits = Limits(body_bytes=max_body, open_decisions=max_open, rate=rate)
     backend = on_postgres(postgres, token_keys, limits) if folder is None else on_folder(folder, token_keys, limits)
-    run_server(backend, read_api_keys(keys), limits, host, port)
+    run_server(backend, api_keys, limits, host, port)
 
 
 def on_folder(folder: Path, token_keys: Path | None, limits: "Limits") -> "Backend":
@@ -74,11 +76,7 @@ def on_folder(folder: Path, token_keys: Path | None, limits: "Limits") -> "Backe
     from delaytron.service.embedded import Embedded  # noqa: PLC0415
     from delaytron.service.token_files import make_token_keys  # noqa: PLC0415
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        why = "it is a file" if isinstance(problem, FileExistsError) else problem.strerror
-        raise InvalidInput(f"cannot use {folder} as a folder of journals: {why}; give another FOLDER") from None
+    make_folder(folder)
     return Embedded(folder, make_token_keys(token_keys or folder / KEY_FILE), limits)
 
 

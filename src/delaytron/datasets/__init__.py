@@ -11,7 +11,7 @@ from delaytron.checks import check_choice, check_integer
 from delaytron.datasets.base import Dataset, is_frame
 from delaytron.datasets.bundled import digits
 from delaytron.datasets.convert import as_dataset
-from delaytron.datasets.files import ENDINGS, load_file, load_frame
+from delaytron.datasets.files import load_file, load_frame, looks_like_file
 from delaytron.datasets.form import choose_form
 from delaytron.datasets.images import cifar10, fashion_mnist, optdigits, usps
 from delaytron.datasets.scaling import Scaling, rescale
@@ -37,7 +37,8 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "news20": news20,
 }
 
-FILE = f"a file that is there ({', '.join(ENDINGS)})"
+FILE = "or the path of a file"
+LONGEST = 80  # letters of a name in a message
 
 
 def load(
@@ -72,8 +73,9 @@ def load(
     known = inspect.signature(make).parameters
     for option in options:
         if option not in known:
-            takes = f"the options {', '.join(known)}" if known else "no options"
-            raise InvalidInput(f"{what} takes {takes}; got {option!r}")
+            if not known:
+                raise InvalidInput(f"{what} takes no options; got {option!r}")
+            check_choice(f"an option of {what}", option, known)
     seed = None if shuffle is None else check_integer("shuffle", shuffle, at_least=0)
     data = choose_form(rescale(make(**options), scaling))
     return data if seed is None else _shuffled(data, seed)
@@ -100,8 +102,25 @@ def _maker(source: Any) -> tuple[str, Callable[..., Dataset]]:
     """Return what is to be loaded, in words, and how."""
     if is_frame(source):
         return "a frame", partial(load_frame, source)
-    place = str(source) if isinstance(source, Path) else source
-    if isinstance(place, str) and place not in DATASETS and Path(place).expanduser().exists():
+    if not isinstance(source, str | Path):
+        kind = type(source).__name__
+        raise InvalidInput(f"source must be a name, a file or a frame, got {kind}; as_dataset takes a pair (X, y)")
+    place = str(source)
+    if names_file(source):
         return f"file {place}", partial(load_file, place)
-    name = check_choice("data set", place, [*DATASETS, FILE])
-    return f"data set {name}", DATASETS[name]
+    return f"data set {place}", DATASETS[place]
+
+
+def names_file(source: str | Path) -> bool:
+    """Whether a file is meant; raise if it is neither a file nor the name of a data set.
+
+    Examples
+    --------
+    >>> names_file("digits"), names_file("clicks.csv")
+    (False, True)
+    """
+    place = str(source)
+    if place and place not in DATASETS and (isinstance(source, Path) or looks_like_file(place)):
+        return True
+    check_choice("data set", place[:LONGEST], [*DATASETS, FILE])
+    return False

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET = "a Parquet file"
+TABLE = "a table"
 DAMAGED = (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError)  # beside what pyarrow calls its own
 BLOCK_BYTES = 4 * 2**20  # of the features in one block
 READ_BYTES = 2**18  # of a column at a time: by default pyarrow reads all of the file ahead
@@ -86,7 +87,7 @@ def _frame_source(frame: Any) -> Source:
     needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-    with _reading("the frame", "a table"):
+    with _reading("the frame", TABLE):
         return _table_source("the frame", pa.table(frame))
 
 
@@ -140,4 +141,5 @@ def _reading(name: str, kind: str) -> Iterator[None]:
         raise
     except (ArrowException, *DAMAGED) as problem:
         said = " ".join(" ".join(map(str, problem.args)).split())
-        raise InvalidInput(f"{name} cannot be read as {kind}: {said}") from None
+        advice = "convert or drop the column" if kind == TABLE else "write it again, or pass another format= (--format)"
+        raise InvalidInput(f"{name} cannot be read as {kind}: {said.rstrip('.')}; {advice}") from None

@@ -1,6 +1,7 @@
 """What every learner and simulation is fed with: a checked matrix and class numbers."""
 
 import numbers
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,6 +74,8 @@ class Dataset:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", check_matrix(self.X))
+        if not isinstance(self.class_names, Sized):
+            raise InvalidInput(f"class_names must be one name for each class, got {type(self.class_names).__name__}")
         if len(self.feature_names) not in (0, self.n_features):
             raise InvalidInput(f"feature_names must be {self.n_features} or none, got {len(self.feature_names)}")
         object.__setattr__(self, "y", _check_classes(np.asarray(self.y), self.n_rows, self.n_classes))
@@ -136,7 +139,8 @@ def _check_classes(y: NDArray[np.int64], n_rows: int, n_classes: int) -> NDArray
     if n_classes < 2:
         raise InvalidInput(f"y must name at least two classes, got {n_classes}")
     if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= n_classes:
-        raise InvalidInput(f"y must hold integer class numbers from 0 to {n_classes - 1}")
+        got = f"from {y.min()} to {y.max()}" if y.dtype.kind in "iu" else y.dtype
+        raise InvalidInput(f"y must hold integer class numbers from 0 to {n_classes - 1}, got {got}")
     own = np.array(y, dtype=np.int64)
     own.setflags(write=False)  # the compiled loop trusts the class numbers
     return own

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from delaytron.checks import check_choice
 from delaytron.datasets.base import Block
 from delaytron.datasets.columns import Encoder, TableOptions, plan_columns
-from delaytron.datasets.headers import Columns, check_header, find_columns, find_label
+from delaytron.datasets.headers import Columns, check_header, each_of, find_columns, find_label
 from delaytron.datasets.layout import HEADERS, Layout, find_layout
 from delaytron.datasets.tables import Source, cut_rows
 from delaytron.errors import InvalidInput
@@ -67,9 +67,10 @@ def _check_names(place: str, names: Sequence[str], options: TableOptions) -> Non
 
 def _named(options: TableOptions) -> list[str]:
     """Return the columns that the user names, but for positions."""
-    wanted: list[Columns] = [options.get("label") or ()]
+    label = options.get("label")
+    wanted: list[Columns] = [() if label is None else label]
     wanted += [options.get("categorical", ()), options.get("drop", ()), options.get("keep", ())]
-    names = [one for several in wanted for one in ([several] if isinstance(several, str | int) else several)]
+    names = [one for several in wanted for one in each_of(several)]
     return [name for name in names if isinstance(name, str) and not name.removeprefix("-").isdecimal()]
 
 

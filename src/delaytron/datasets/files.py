@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from os import sep
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from delaytron.checks import check_choice
+from delaytron.checks import check_choice, check_path, shown
 from delaytron.datasets.arrow import open_parquet, read_feather, read_frame, read_parquet
 from delaytron.datasets.base import Block, Dataset, encode_present
 from delaytron.datasets.delimited import open_delimited, read_delimited
@@ -15,6 +16,7 @@ from delaytron.datasets.libsvm import open_libsvm, read_libsvm
 from delaytron.datasets.notes import row_notes
 from delaytron.datasets.npz import read_npz
 from delaytron.errors import InvalidInput
+from delaytron.files.advice import with_advice
 from delaytron.files.compressed import OPENERS, plain_suffix
 
 Classes = TypeVar("Classes", bound=Any)
@@ -119,7 +121,7 @@ def load_file(
     >>> data.feature_names, data.class_names
     (('legs', 'home=barn', 'home=cage', 'home=house'), ('bird', 'cat'))
     """
-    place = Path(path).expanduser()
+    place = as_path(path)
     kind = file_format(place, format)
     asked = {"label": label, "categorical": categorical, "drop": drop, "keep": keep, "missing": missing}
     asked |= {"header": header, "zero_based": zero_based}
@@ -160,17 +162,43 @@ def file_format(path: Path, asked: str | None = None) -> str:
     """
     if not path.is_file():
         fault = "is a folder" if path.is_dir() else "can be read only once"
-        raise InvalidInput(f"{path} {fault}; give a file" if path.exists() else f"there is no file {path}")
+        raise InvalidInput(
+            f"{path} {fault}; give a file" if path.exists() else f"there is no file {path}; check the name"
+        )
     kind = ENDINGS.get(plain_suffix(path)) if asked is None else check_choice("format", asked, FORMATS)
     if kind is None:
         raise InvalidInput(
-            f"{path}: the ending must tell what is in the file, one of {', '.join(ENDINGS)}; "
-            f"else pass format= (--format) {', '.join(FORMATS)}"
+            f"{path}: the ending must be one of {', '.join(ENDINGS)}; else pass format= (--format) {', '.join(FORMATS)}"
         )
     if path.suffix.lower() in OPENERS and not FORMATS[kind].compressible:
         able = ", ".join(name for name, known in FORMATS.items() if known.compressible)
         raise InvalidInput(f"{path}: of compressed files only {able} can be read; unpack it")
     return kind
+
+
+def as_path(path: Any) -> Path:
+    """Return the path of a file; raise if it is none."""
+    place = check_path("path", path).expanduser()
+    try:
+        place.exists()
+    except OSError as problem:
+        raise InvalidInput(f"cannot read {shown(str(path))}: {with_advice(problem)}") from None
+    return place
+
+
+def looks_like_file(text: str) -> bool:
+    """Whether a text names a file that is there, or one that is not by its ending or its folder.
+
+    Examples
+    --------
+    >>> looks_like_file("digits"), looks_like_file("clicks.csv"), looks_like_file("data/clicks")
+    (False, True, True)
+    """
+    path = Path(text)
+    try:
+        return bool(plain_suffix(path)) or "/" in text or sep in text or path.expanduser().exists()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def file_name(path: Path) -> str:
@@ -189,7 +217,7 @@ def _chosen(path: Path, kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     chosen = {}
     for option, value in asked.items():
         meant = WORDS.get(value, value) if isinstance(value, bool) and option in DEFAULTS else value
-        if meant is None or meant in ((), []) or meant == DEFAULTS.get(option):
+        if meant is None or (isinstance(meant, list | tuple) and not meant) or meant == DEFAULTS.get(option):
             continue
         if option not in FORMATS[kind].takes:
             raise InvalidInput(f"{path}: a {kind} file takes no {option}, got {value!r}")

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 
+from delaytron.checks import did_you_mean
 from delaytron.errors import InvalidInput
 
 LABELS = ("label", "class", "target", "y")
@@ -27,6 +29,8 @@ def find_label(place: str, names: Sequence[str], label: Column | None) -> str:
     >>> find_label("iris.csv", ["width", "Class"], None), find_label("iris.csv", ["width", "species"], -1)
     ('Class', 'species')
     """
+    if not names:
+        raise InvalidInput(f"{place}: there must be at least two columns, got none")
     if label is not None:
         return find_column(place, names, label, "label")
     called = [name for name in names if name.lower() in LABELS]
@@ -44,13 +48,18 @@ def find_column(place: str, names: Sequence[str], wanted: Column, option: str) -
     position = _position(wanted)
     if position is not None and -len(names) <= position < len(names):
         return names[position]
-    raise InvalidInput(f"{place}: {option} must be one of the columns {listed(names)}; got {wanted!r}")
+    hint = did_you_mean(str(wanted), names)
+    raise InvalidInput(f"{place}: {option} must be one of the columns {listed(names)}; got {wanted!r}{hint}")
 
 
 def find_columns(place: str, names: Sequence[str], wanted: Columns, option: str) -> list[str]:
-    """Return the names of columns; a single one need not come in a list."""
-    several = [wanted] if isinstance(wanted, str | int) else wanted
-    return [find_column(place, names, one, option) for one in several]
+    """Return the names of columns."""
+    return [find_column(place, names, one, option) for one in each_of(wanted)]
+
+
+def each_of(wanted: Columns) -> list[Column]:
+    """Return the columns that are wanted; a single one need not come in a list."""
+    return list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -64,4 +73,4 @@ def _position(wanted: Column) -> int | None:
     if isinstance(wanted, bool):
         return None
     digits = isinstance(wanted, str) and wanted.removeprefix("-").isdecimal()
-    return int(wanted) if digits or isinstance(wanted, int) else None
+    return int(wanted) if digits or isinstance(wanted, Integral) else None

@@ -51,7 +51,7 @@ class Arrays(NamedTuple):
 def read_npz(path: Path, label: str | None = None) -> Block:
     """Read a whole file; `label` is the name of the array of labels, "y" by default."""
     if not zipfile.is_zipfile(path):
-        raise InvalidInput(f"{path}: must be a file of numpy.savez, got another or a part of one")
+        raise InvalidInput(f"{path}: must be a file of numpy.savez, got another or a part of one; save it again")
     with _reading(path, "the file"), zipfile.ZipFile(path) as archive:
         names = tuple(name.removesuffix(".npy") for name in archive.namelist())
         arrays = Arrays(path, archive, names)
@@ -118,4 +118,4 @@ def _reading(path: Path, what: str) -> Iterator[None]:
     except InvalidInput:
         raise
     except BROKEN as problem:
-        raise InvalidInput(f"{path}: {what} cannot be read: {reason(problem)}") from None
+        raise InvalidInput(f"{path}: {what} cannot be read: {reason(problem)}; save it again") from None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.datasets.base import Block, class_name, majority_error
-from delaytron.datasets.files import check_several, file_name, open_blocks
+from delaytron.datasets.files import as_path, check_several, file_name, open_blocks
 from delaytron.datasets.form import plays_sparse
 from delaytron.datasets.headers import Column, Columns
 from delaytron.datasets.libsvm import widen
@@ -121,7 +121,7 @@ def stream(
     FileStream('clicks', 3 rows, 7 features, 2 classes, sparse)
     """
     scaling = Scaling(scale, bias)
-    place = Path(path).expanduser()
+    place = as_path(path)
     asked = {"label": label, "categorical": categorical, "drop": drop, "keep": keep, "missing": missing}
     read = open_blocks(place, format, asked | {"header": header, "zero_based": zero_based})
     first = _first_reading(read(), scaling)

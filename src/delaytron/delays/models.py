@@ -24,7 +24,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import check_integer, check_integers, check_number, check_positive
+from delaytron.checks import check_choice, check_integer, check_integers, check_number, check_positive
 from delaytron.delays.traces import Trace, open_trace
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER
@@ -42,7 +42,7 @@ class Delay(Protocol):
 
 def _delay(name: str, value: Any) -> int:
     if check_integer(name, value, at_least=1) > NEVER:
-        raise InvalidInput(f"{name} must be at most {NEVER}, got {value!r}")
+        raise InvalidInput(f"{name} must be at most {NEVER}, got {str(value)[:40]}")
     return int(value)
 
 
@@ -174,13 +174,17 @@ def parse(text: str) -> Delay:
     >>> str(parse("1000")), str(LogNormal(100, 1.5))
     ('uniform:1000', 'lognormal:100,1.5')
     """
+    if not isinstance(text, str):
+        raise InvalidInput(f"a delay must be text, {ALLOWED}; got {text!r}")
     main, *rates = text.strip().split(MISSING)
     try:
         delay = _parse_model(main if ":" in main else f"uniform:{main}")
         for rate in rates:
             delay = WithMissing(delay, float(rate))
-    except InvalidInput:
-        raise
+    except InvalidInput as problem:
+        if main.startswith("trace:"):  # the file is named
+            raise
+        raise InvalidInput(f"delay {text[:60]!r}: {problem}") from None
     except (KeyError, TypeError, ValueError):  # an unknown name, a wrong count, not a number
         raise InvalidInput(f"a delay must be {ALLOWED}; got {text!r}") from None
     return delay
@@ -188,8 +192,10 @@ def parse(text: str) -> Delay:
 
 def _parse_model(text: str) -> Delay:
     name, _, words = text.partition(":")
-    if name == "trace":
+    if name == "trace" and words:
         return open_trace(words)
+    if name.isidentifier():
+        check_choice("the model", name, (*MODELS, "trace"))
     model: Delay = MODELS[name](*map(_number, words.split(",")))
     return model
 
@@ -209,7 +215,7 @@ def as_delay(value: Any) -> Delay:
     if isinstance(value, str):
         return parse(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        return Uniform(int(value))
+        return Uniform(_delay("delay", value))
     if isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0:  # a pandas Series has a `sample`, too
         return Trace(value)
     if isinstance(value, Delay) and not isinstance(value, type):

@@ -86,7 +86,7 @@ def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
     n_events, n_outcomes = len(events.values), len(outcomes.values)
     if n_events != n_outcomes or not n_events:
         raise InvalidInput(
-            f"a trace needs an outcome for each event, got {n_events} events and {n_outcomes} outcomes;"
+            f"a trace needs events and an outcome for each, got {n_events} events and {n_outcomes} outcomes;"
             " leave empty what never came"
         )
     lost = events.first(events.missing)

@@ -35,8 +35,10 @@ def read_numbers(path: Path, content: bytes) -> tuple[Any, list[int] | None]:
         if plain_suffix(path) == ".npy":
             return read_npy(io.BytesIO(content), len(content)), None
         rows = _filled_lines(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path}: must be text in UTF-8, or end in .npy; save the file as such") from None
     except BROKEN as problem:
-        raise InvalidInput(f"cannot read the trace {str(path)!r}: {reason(problem)}") from None
+        raise InvalidInput(f"{path}: cannot be read, {reason(problem)}; save 1-D integers by numpy.save") from None
     for line, word in rows:
         if not word.removeprefix("-").isdecimal() or len(word) > 99:
             raise InvalidInput(f"{path}, line {line}: a trace has one integer per line, got {word!r}")
@@ -87,7 +89,7 @@ class TraceTable:
             table = self._read(names)
         except (pa.ArrowInvalid, pa.ArrowKeyError) as problem:  # the latter: a name that is no text
             refuse_ragged(self.path, self.delimiter, len(self.names))
-            raise InvalidInput(f"{self.path}: cannot be read as a table: {reason(problem)}") from None
+            raise InvalidInput(f"{self.path}: cannot be read as CSV, {reason(problem)}; write it again") from None
         if not table.num_rows:
             raise InvalidInput(f"{self.path}: there is no row below the header; add rows, or name another file")
         return [table.column(name).combine_chunks() for name in names]

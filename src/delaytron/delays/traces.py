@@ -115,13 +115,17 @@ class Trace:
         """
         named = [name for name in (event, outcome, wait) if name is not None]
         if len(named) != (2 if event is not None else wait is not None) or (rate != 1 and wait is None):
-            raise InvalidInput("name two columns of times, event and outcome, or one of waiting times, wait with rate")
+            given = {"event": event, "outcome": outcome, "wait": wait, "rate": None if rate == 1 else rate}
+            got = ", ".join(name for name, value in given.items() if value is not None)
+            raise InvalidInput(
+                f"name two columns of times, event and outcome, or one of waiting times, wait with rate; got {got}"
+            )
         if not named and unit is None:
             return cls(path)
         table = as_table(Path(path), read_content(Path(path)))
         if table is None:
             columns = ", ".join(named) or "event and outcome"
-            raise InvalidInput(f"{path}, line 1: there must be a header with the columns {columns}")
+            raise InvalidInput(f"{path}, line 1: there must be a header with the columns {columns}; add one")
         if wait is None:
             return cls(_between(table, named, unit=unit) if named else _times_of(table, NEVER_MARK, unit))
         times = table.columns(named)[0]
@@ -157,7 +161,7 @@ def _read(path: Path, never: int) -> Recorded:
     if table is not None and len(table.names) > 1:
         return _times_of(table, never)
     values, lines = read_numbers(path, content)
-    return Recorded(_check(values, never, lambda i: f"line {lines[i]}" if lines else at_index(i), f"{path}, "))
+    return Recorded(_check(values, never, lambda i: f"line {lines[i]}" if lines else at_index(i), str(path)))
 
 
 def _check(values: Any, never: int, place: Place, file: str = "") -> Ints:
@@ -167,10 +171,12 @@ def _check(values: Any, never: int, place: Place, file: str = "") -> Ints:
     except ValueError:
         raise InvalidInput("a trace must be a 1-D sequence, got rows of different lengths") from None
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-        raise InvalidInput(f"{file}a trace must be 1-D integers, got shape {given.shape} of {given.dtype}")
+        where = f"{file}: " if file else ""
+        raise InvalidInput(f"{where}a trace must be 1-D integers, got shape {given.shape} of {given.dtype}")
     given = given.astype(np.uint64 if given.dtype.kind == "u" else np.int64)
     for i in np.flatnonzero((given < 1) & (given != never))[:1]:
-        raise InvalidInput(f"{file}{place(i)}: a delay must be at least 1, or {never} for never; got {given[i]}")
+        where = f"{file}, {place(i)}" if file else place(i)
+        raise InvalidInput(f"{where}: a delay must be at least 1, or {never} for never; got {given[i]}")
     return np.where(given == never, NEVER, np.minimum(given, NEVER)).astype(np.int64)
 
 

@@ -114,22 +114,22 @@ def evaluate(
 
 
 def _check_log(log: Any) -> None:
-    from delaytron.logs.log import Log  # noqa: PLC0415 - slow to import
+    from delaytron.logs.log import check_log  # noqa: PLC0415 - slow to import
 
-    if not isinstance(log, Log):
-        how = "read one by dt.logs.read_parquet, or make one by dt.logs.from_arrays"
-        raise InvalidInput(f"log must be a dt.logs.Log, got {type(log).__name__}; {how}")
+    check_log(log)
 
 
 def _known(log: "Log", quantity: str, missing: Any, wait: Any) -> tuple[KnownOutcomes, ArrivalChance, int]:
     """Return the outcomes that are known, how likely each was to be, and how many decisions are too young to count."""
     if not len(log):
-        raise InvalidInput("the log is empty; there is nothing to evaluate")
+        raise InvalidInput("the log must have at least one decision, got none")
     if missing is not None and not 0 <= check_number("missing", missing) <= 1:
         raise InvalidInput(f"missing must be a reward from 0 to 1, got {missing!r}")
     known = known_outcomes(log, quantity, missing, _seconds(wait, missing))
     if not known.arrived.any():
-        raise InvalidInput("the log has no outcome; wait for some, or say missing=... if none means something")
+        raise InvalidInput(
+            "the log must have at least one outcome, got none; wait for some, or give missing=..., what none means"
+        )
     arrival = arrival_chance(known)
     old = old_enough(arrival.chance)
     known = known._replace(counts=np.where(old, known.counts, 0.0))
@@ -174,7 +174,7 @@ def _predictions(log: "Log", given: Any, method: str) -> Array | None:
     if given is None:
         return None
     if method not in ("dm", "dr"):
-        raise InvalidInput(f"predictions are for the methods dm and dr, got method={method!r}")
+        raise InvalidInput(f"predictions are for the methods dm and dr, got method={method!r}; leave them out")
     shape = (len(log), log.n_classes)
     try:
         found = np.asarray(given, np.float64)

@@ -71,7 +71,9 @@ def _fixed(log: "Log", name: str) -> Array | None:
 
 def _refuse_parameters(parameters: dict[str, Any]) -> None:
     if parameters:
-        raise InvalidInput(f"parameters are for a learner that is given by its name, got {', '.join(parameters)}")
+        raise InvalidInput(
+            f"parameters are for a learner that is given by its name, got {', '.join(parameters)}; leave them out"
+        )
 
 
 def _title(name: str, parameters: dict[str, Any]) -> str:
@@ -82,9 +84,11 @@ def _title(name: str, parameters: dict[str, Any]) -> str:
 def check_learner(log: "Log", learner: Learner) -> Learner:
     """Raise if a learner cannot learn from a log."""
     if learner.rule.peek is None:
-        raise InvalidInput(f"{learner.name} plays sets of labels: a single label has no probability")
+        raise InvalidInput(
+            f"{learner.name} plays sets of labels, and no single label has a probability; take another learner"
+        )
     if learner.feedback_type == "label":
-        raise InvalidInput(f"{learner.name} wants to be told the right label, and a log has rewards; take another one")
+        raise InvalidInput(f"{learner.name} must be told the right label, a log has rewards; take another learner")
     known = log.outcomes[~np.isnan(log.outcomes)]
     between = known[(known > 0) & (known < 1)]
     if between.size and not learner.takes_rewards:
@@ -115,7 +119,7 @@ def check_probabilities(log: "Log", given: Any) -> Array:
 
 
 def _shown(given: Any, found: Array) -> str:
-    return f"shape {found.shape}" if found.size else type(given).__name__
+    return f"shape {found.shape}" if found.size and found.ndim else type(given).__name__
 
 
 def _uniform(log: "Log") -> Array:
@@ -144,7 +148,9 @@ def _always(log: "Log", text: str) -> Array:
 def learner_probabilities(log: "Log", learner: Learner, advance: Advance) -> Array:
     """Return what a learner would play if it learned nothing more."""
     if learner.n_classes != log.n_classes:
-        raise InvalidInput(f"the log has {log.n_classes} classes, this learner has {learner.n_classes}")
+        raise InvalidInput(
+            f"the log has {log.n_classes} classes, this learner has {learner.n_classes}; give one with as many"
+        )
     bits = bits_for(learner.n_features) if log.n_features is None else BITS
     X: Any = check_matrix(rows_of(log, bits), learner.n_features)
     room = room_to_look(learner)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from delaytron.errors import InvalidInput
+from delaytron.files.advice import with_advice
 from delaytron.files.atomic import replace_file
 
 MOST_REMEMBERED = 32 * 2**20  # bytes of files whose values are not read again
@@ -63,7 +64,7 @@ class Folder(Generic[S, V]):
         try:
             return self._read(spec)
         except OSError as problem:
-            raise InvalidInput(f"cannot read {str(self.file(spec))!r}: {problem.strerror}") from None
+            raise InvalidInput(f"cannot read {str(self.file(spec))!r}: {with_advice(problem)}") from None
         except InvalidInput as problem:
             raise InvalidInput(f"{self.file(spec)} is damaged: {problem}; the same command plays it again") from None
 

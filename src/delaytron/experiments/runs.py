@@ -125,4 +125,4 @@ def file_digest(path: Path) -> str:
             return digest_of(file, "sha256").hexdigest()
     except (OSError, ValueError) as problem:  # a name may hold what no file's name can
         reason = problem.strerror if isinstance(problem, OSError) else problem
-        raise InvalidInput(f"{str(path)!r} is neither a named data set nor a file: {reason}") from None
+        raise InvalidInput(f"cannot read {str(path)!r}: {reason}; check the name") from None

@@ -8,11 +8,12 @@ import msgspec
 
 from delaytron.checks import check_choice, check_distinct
 from delaytron.comparison.tuning import TUNING_SEED_OFFSET
-from delaytron.datasets import DATASETS, is_drawn
+from delaytron.datasets import is_drawn, names_file
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.experiments.entries import LearnerEntry, check_limits, check_values, read_entry
 from delaytron.experiments.runs import Condition, Options, RunSpec, delays_digest, file_digest
+from delaytron.files.advice import with_advice
 from delaytron.simulation.scenarios import CHECKPOINTS
 
 
@@ -113,7 +114,7 @@ def read_spec(path: Path) -> Spec:
     try:
         return parse_spec(path.read_bytes())
     except OSError as problem:
-        raise InvalidInput(f"cannot read {str(path)!r}: {problem.strerror}") from None
+        raise InvalidInput(f"cannot read {str(path)!r}: {with_advice(problem)}") from None
     except InvalidInput as problem:
         raise InvalidInput(f"{path}: {problem}") from None
 
@@ -140,7 +141,12 @@ def parse_spec(content: bytes) -> Spec:
     [('digits', 'banditron', '1'), ('digits', 'banditron', '10')]
     """
     try:
-        return msgspec.convert(tomllib.loads(content.decode()), Spec)
+        table = tomllib.loads(content.decode())
+        for key in table:
+            check_choice("a key", key, Spec.__struct_fields__)
+        return msgspec.convert(table, Spec)
+    except UnicodeDecodeError:
+        raise InvalidInput("must be text in UTF-8; save the file as such") from None
     except RecursionError:
         raise InvalidInput("must be an experiment in TOML: lists or tables are nested too deeply") from None
     except (ValueError, OverflowError, msgspec.ValidationError) as problem:  # TOML and UTF-8 have ValueErrors
@@ -163,7 +169,7 @@ def _options(data: str | Options) -> Options:
     name = _name(data)
     options = {"name": name} if isinstance(data, str) else dict(data)
     check_values(name, options)
-    return options if name in DATASETS else options | {"sha256": file_digest(Path(name))}
+    return options | {"sha256": file_digest(Path(name))} if names_file(name) else options
 
 
 def _drawn_anew(data: Options, seed: int) -> Options:

@@ -35,7 +35,9 @@ class Workers(NamedTuple):
         """The same, or an error where there are no such workers."""
         check_choice("backend", self.backend, BACKENDS)
         if self.address is not None and self.backend not in ("dask", "ray"):
-            raise InvalidInput(f"an address is that of a cluster, backend dask or ray; got backend {self.backend!r}")
+            raise InvalidInput(
+                f"address needs backend dask or ray, got {self.backend!r}; leave it out, or choose one of them"
+            )
         if self.number is None:
             return self
         return self._replace(number=check_integer("workers", self.number, at_least=1))

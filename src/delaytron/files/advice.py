@@ -4,6 +4,7 @@ import errno
 
 NO_RIGHT = "check the rights of the file and of its folder"
 ROOM = "make room, then try again"
+OTHERWISE = "check the disk, then try again"
 STEPS = {
     errno.EACCES: NO_RIGHT,
     errno.EDQUOT: ROOM,
@@ -26,4 +27,7 @@ def with_advice(problem: OSError) -> str:
     >>> with_advice(OSError(errno.ENOSPC, "No space left on device"))
     'No space left on device; make room, then try again'
     """
-    return f"{problem.strerror or problem}; {STEPS.get(problem.errno or 0, 'check the disk, then try again')}"
+    said = str(problem.strerror or problem)
+    if said.endswith((*STEPS.values(), OTHERWISE)):  # told once
+        return said
+    return f"{said}; {STEPS.get(problem.errno or 0, OTHERWISE)}"

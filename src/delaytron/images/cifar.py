@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from delaytron.errors import InvalidInput
+from delaytron.files.advice import with_advice
 from delaytron.files.compressed import BROKEN
 from delaytron.images.network import Images, Pixels
 
@@ -36,7 +37,7 @@ def _members(path: Path) -> dict[str, bytes]:
             wanted = {name: archive.extractfile(entries[name]) for name in (*TRAIN, TEST) if name in entries}
             return {name: file.read() for name, file in wanted.items() if file is not None}
     except (FileNotFoundError, IsADirectoryError, PermissionError) as problem:
-        raise InvalidInput(f"cannot read {str(path)!r}: {problem.strerror}") from None
+        raise InvalidInput(f"cannot read {str(path)!r}: {with_advice(problem)}") from None
     except (tarfile.TarError, *BROKEN) as problem:
         raise InvalidInput(f"{path} cannot be read to its end: {problem}; get a new copy") from None
 

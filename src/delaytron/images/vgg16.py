@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.errors import InvalidInput
+from delaytron.files.advice import with_advice
 from delaytron.images.network import Pixels, Progress, import_torch, outputs
 
 BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; a pooling after each
@@ -43,7 +44,7 @@ def _read(weights: Path) -> dict[str, Any]:
     try:
         given = torch.load(weights, map_location="cpu", weights_only=True)
     except (FileNotFoundError, IsADirectoryError, PermissionError) as problem:
-        raise InvalidInput(f"cannot read {str(weights)!r}: {problem.strerror}") from None
+        raise InvalidInput(f"cannot read {str(weights)!r}: {with_advice(problem)}") from None
     except Exception:  # its reader raises anything at all where bytes are wrong, and advises to trust them
         raise InvalidInput(f"{weights} is not a file of PyTorch weights, or broken; get a new copy") from None
     if not isinstance(given, dict):

@@ -1,6 +1,6 @@
 """A log from arrays that are in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,9 +90,9 @@ def from_arrays(
         "features": rows,
         "allowed": _allowed(allowed, (n_rows, len(names))),
         "label": _integers("labels", labels, n_rows, len(names)),
-        "prob": _floats("probs", probs, n_rows),
+        "prob": _probs(probs, n_rows),
         "probabilities": _probabilities(probabilities, (n_rows, len(names))),
-        "learner": [learner] * n_rows if learner is None or isinstance(learner, str) else list(learner),
+        "learner": [learner] * n_rows if learner is None or isinstance(learner, str) else _list("learner", learner),
         "outcome": outcomes,
         "occurred_at": _times("occurred_at", occurred_at, n_rows, open_),
         "received_at": _times("received_at", received_at, n_rows, open_),
@@ -100,7 +100,7 @@ def from_arrays(
         "position": None if positions is None else _integers("positions", positions, n_rows, 2**31),
     }
     last = None if until is None else int(_nanoseconds("until", [until])[0])
-    known = None if actions is None else tuple(actions)
+    known = None if actions is None else _actions(actions, len(names))
     return Log(_table(given, log_schema(kind, About(names, n_features, last, known)), n_rows))
 
 
@@ -127,19 +127,49 @@ def _table(given: dict[str, Any], schema: "pa.Schema", n_rows: int) -> "pa.Table
 def _class_names(classes: Sequence[Any] | None, n_classes: int | None) -> tuple[Any, ...]:
     if classes is None:
         if n_classes is None:
-            raise InvalidInput("a log needs n_classes or classes, got neither")
+            raise InvalidInput("a log needs n_classes=K or classes=[...], got neither")
         return tuple(range(check_integer("n_classes", n_classes, at_least=2)))
-    names = check_classes([name.item() if isinstance(name, np.generic) else name for name in classes])
+    given = _list("classes", classes)
+    names = check_classes([name.item() if isinstance(name, np.generic) else name for name in given])
     if n_classes not in (None, len(names)):
         raise InvalidInput(f"n_classes must be the number of classes, {len(names)}; got {n_classes!r}")
     return names
+
+
+def _list(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{name} must be a list, got {values!r}")
+    return list(values)
+
+
+def _actions(actions: Any, n_classes: int) -> tuple[dict[str, Any], ...]:
+    given = tuple(_list("actions", actions))
+    if len(given) != n_classes or not all(isinstance(one, dict) for one in given):
+        kinds = ", ".join(sorted({type(one).__name__ for one in given}))
+        raise InvalidInput(f"actions must be a dict for each of {n_classes} classes, got {len(given)} of {kinds}")
+    return given
+
+
+def _probs(values: Any, n_rows: int) -> Any:
+    given = _floats("probs", values, n_rows)
+    if np.isnan(given).any():
+        raise InvalidInput(f"probs must be above 0 and at most 1, got nan in row {np.isnan(given).argmax()}")
+    return given
+
+
+def _array(name: str, values: Any) -> Any:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidInput(f"{name} must have one entry for each row, got rows of different lengths") from None
 
 
 def _floats(name: str, values: Any, n_rows: int) -> Any:
     try:
         given = np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{name} must be {n_rows} numbers, one for each row") from None
+        kind = _array(name, values).dtype
+        raise InvalidInput(f"{name} must be {n_rows} numbers, one for each row; got {kind}") from None
     return _one_each(name, given, n_rows)
 
 
@@ -150,7 +180,7 @@ def _one_each(name: str, given: Any, n_rows: int) -> Any:
 
 
 def _integers(name: str, values: Any, n_rows: int, count: int) -> Any:
-    given = _one_each(name, np.asarray(values), n_rows)
+    given = _one_each(name, _array(name, values), n_rows)
     if given.dtype.kind not in "iu":
         raise InvalidInput(f"{name} must be integers, counted from 0; got {given.dtype}")
     wrong = np.flatnonzero((given < 0) | (given >= count))
@@ -160,15 +190,17 @@ def _integers(name: str, values: Any, n_rows: int, count: int) -> Any:
 
 
 def _ids(ids: Sequence[str] | None, n_rows: int) -> list[str]:
-    given = [str(row) for row in range(n_rows)] if ids is None else list(ids)
+    given = [str(row) for row in range(n_rows)] if ids is None else _list("ids", ids)
     wrong = [one for one in given if not isinstance(one, str)]
     if wrong:
         raise InvalidInput(f"ids must be strings, got {wrong[0]!r}")
+    if len(given) != n_rows:
+        raise InvalidInput(f"ids must have one entry for each of {n_rows} rows, got {len(given)}")
     return given
 
 
 def _nanoseconds(name: str, values: Any) -> Any:
-    given = np.asarray(values)
+    given = _array(name, values)
     if given.dtype.kind == "M":
         return given.astype("datetime64[ns]").astype(np.int64)
     if given.dtype.kind not in "iu":
@@ -197,7 +229,8 @@ def _matrix(name: str, values: Any, shape: tuple[int, int], kind: Any) -> Any:
         given = np.zeros(0)
     if given.shape != shape or given.dtype.kind not in ("b" if kind is np.bool_ else "iuf"):
         wanted = "True or False" if kind is np.bool_ else "a number"
-        raise InvalidInput(f"{name} must be {wanted} for each row and class, shape {shape}; got shape {given.shape}")
+        got = f"shape {given.shape} of {given.dtype}"
+        raise InvalidInput(f"{name} must be {wanted} for each row and class, shape {shape}; got {got}")
     return given
 
 

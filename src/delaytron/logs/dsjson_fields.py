@@ -77,10 +77,10 @@ def label(line: LogLine, ranked: list[int] | None, count: int) -> int:
     if not told and ranked:
         told = {ranked[0]}
     if len(told) != 1:
-        raise UnusableError("no_label", f"_label_Action is {action} and _labelIndex {line.index}")
+        raise UnusableError("no_label", f"_label_Action must be _labelIndex + 1, got {action} and {line.index}")
     (place,) = told
     if not 0 <= place < count:
-        raise UnusableError("no_label", f"action {place + 1} was taken, there are {count}")
+        raise UnusableError("no_label", f"_label_Action must be from 1 to {count}, got {place + 1}")
     return place
 
 

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from delaytron.checks import check_number
+from delaytron.checks import check_bool, check_number
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
 from delaytron.logs.dsjson_rows import EventRows, first_reading
@@ -68,16 +68,19 @@ def read_dsjson(
     file = Path(path)
     if file.exists() and not file.is_file():
         raise InvalidInput(
-            f"cannot read {str(file)!r}: a log is read twice, so it must be a file; save it to one first"
+            f"cannot read {str(file)!r}: a log is read twice, so it must be a file, no folder or pipe; give a file"
         )
-    wanted = None if classes is None else check_classes(list(classes))
+    if action is not None and not isinstance(action, str):
+        raise InvalidInput(f"action must be the path of a feature, such as 'i.id', or 'number'; got {action!r}")
+    check_bool("skip_bad", skip_bad)
+    wanted = None if classes is None else check_classes(list(classes) if isinstance(classes, Sequence) else classes)
     found = first_reading(file, action, wanted)
     reader = EventRows(file, found, wanted, _check_scale(reward_scale, default_reward), default_reward, skip_bad)
     schema = log_schema(NAMED, About(reader.names))
     batches = list(_batches(reader.rows(), schema))
     if not batches:
         why = f"; {reader.first_problem}" if reader.first_problem else ""
-        raise InvalidInput(f"{file}: there is no event that can be read{why}")
+        raise InvalidInput(f"{file}: there must be at least one event that can be read, got none{why}")
     about = About(reader.names, actions=reader.actions())
     table = pa.Table.from_batches(batches, schema)
     return Log(_all_or_no_times(table).cast(log_schema(NAMED, about)))

@@ -13,7 +13,7 @@ from delaytron.files.atomic import replacing
 from delaytron.files.compressed import packing
 from delaytron.logs.columns import decode_features
 from delaytron.logs.features import ACTIONS, TEXT, context_features, merge
-from delaytron.logs.log import Log
+from delaytron.logs.log import Log, check_log
 from delaytron.logs.schema import DENSE, NAMED, TIMES, kind_of
 from delaytron.logs.times import format_time
 
@@ -42,6 +42,7 @@ def write_dsjson(log: Log, path: str | Path) -> None:
     ...     print(Path(folder, "log.dsjson").read_text()[:78])
     {"_label_cost":-1.0,"_label_probability":0.8,"_label_Action":2,"_labelIndex":1
     """
+    check_log(log)
     with replacing(Path(path)) as whole, packing(whole, Path(path)) as file:
         for line in _lines(log):
             file.write(_encode(line) + b"\n")

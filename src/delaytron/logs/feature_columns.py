@@ -51,7 +51,7 @@ def lists_of(starts: Any, values: Any) -> "pa.Array":
 
     if starts[-1] > MOST_VALUES:
         raise InvalidInput(
-            f"a log that is made at once can have {MOST_VALUES:,} numbers in a column, got {starts[-1]:,}"
+            f"a log that is made at once can have {MOST_VALUES:,} numbers in a column, got {starts[-1]:,}; make several"
         )
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), pa.array(values))
 
@@ -65,6 +65,8 @@ def encode_features(row: Any) -> str:
         if "null" in text:
             _check_numbers(row)
         return text  # noqa: TRY300
+    except InvalidInput:
+        raise
     except (TypeError, ValueError, RecursionError, OverflowError) as problem:
         raise InvalidInput(f"features must hold what JSON can hold: {problem}") from None
 

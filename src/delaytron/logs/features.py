@@ -46,6 +46,8 @@ def context_features(context: Mapping[str, Any], actions: Mapping[Any, Mapping[s
 def _of_dict(given: Mapping[str, Any], depth: int = 1) -> dict[str, Any]:
     if depth > DEEPEST:
         raise InvalidInput(f"features must have at most {DEEPEST} dicts and lists within one another, got more")
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidInput(f"features must be a dict with names that are text, got {str(given)[:60]!r}")
     return {name: _of_value(value, depth) for name, value in given.items() if name[:1] != "_" or name == TEXT}
 
 

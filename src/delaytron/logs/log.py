@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from delaytron.errors import InvalidInput
 from delaytron.logs import columns
 from delaytron.logs.log_checks import checked_table
 from delaytron.logs.schema import decode_about, kind_of
@@ -39,6 +40,8 @@ class Log:
     """
 
     def __init__(self, table: "pa.Table") -> None:
+        if not hasattr(table, "schema"):
+            raise InvalidInput(f"table must be a pyarrow.Table, got {type(table).__name__}; see dt.logs.from_arrays")
         about = decode_about(table.schema.metadata)
         self._table = checked_table(table, about)
         self._about = about
@@ -163,3 +166,10 @@ def _fixed(array: Any) -> Any:
     """Return an array that nobody can change."""
     array.flags.writeable = False
     return array
+
+
+def check_log(log: Any) -> None:
+    """Raise if something is no log."""
+    if not isinstance(log, Log):
+        how = "read one by dt.logs.read_parquet, or make one by dt.logs.from_arrays"
+        raise InvalidInput(f"log must be a dt.logs.Log, got {type(log).__name__}; {how}")

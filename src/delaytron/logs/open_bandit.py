@@ -69,7 +69,7 @@ def _from_dict(given: Mapping[str, Any], n_actions: int | None) -> Log:
         raise InvalidInput(f"a bandit_feedback has {', '.join(NEEDED)}; got no {missing[0]!r}")
     count = check_integer("n_actions", n_actions or given["n_actions"], at_least=2)
     known = given.get(ACTION_CONTEXT)
-    rows = None if known is None else np.asarray(known)
+    rows = None if known is None else _array(known)
     if rows is not None and (rows.ndim != 2 or rows.shape[0] != count or rows.dtype.kind not in "biuf"):
         raise InvalidInput(f"action_context must be a row of numbers for each of {count} actions, got {rows.shape}")
     return from_arrays(
@@ -81,6 +81,13 @@ def _from_dict(given: Mapping[str, Any], n_actions: int | None) -> Log:
         positions=given.get("position"),
         actions=None if rows is None else [{ACTION_CONTEXT: row} for row in rows.tolist()],
     )
+
+
+def _array(values: Any) -> Any:
+    try:
+        return np.asarray(values)
+    except ValueError:  # rows of different lengths
+        return np.zeros(0)
 
 
 def _from_file(path: Path, n_actions: int | None, actions: list[dict[str, Any]] | None) -> Log:
@@ -96,17 +103,16 @@ def _from_file(path: Path, n_actions: int | None, actions: list[dict[str, Any]] 
         largest = max(largest, *(row["label"] for row in piece))
         batches.append(pa.RecordBatch.from_pylist(piece, schema))
     if not batches:
-        raise InvalidInput(f"{path}: there is no row below the header")
+        raise InvalidInput(f"{path}: there is no row below the header; add rows, or name another file")
     count = check_integer("n_actions", max(2, largest + 1) if n_actions is None else n_actions, at_least=2)
     if count <= largest:
         raise InvalidInput(f"n_actions must be above the largest item_id of {path}, {largest}; got {count}")
     known = None if actions is None else (*actions, *({} for _ in range(count - len(actions))))
-    table = pa.Table.from_batches(batches, schema)
-    return Log(
-        table.replace_schema_metadata(
-            log_schema(NAMED, about._replace(classes=tuple(range(count)), actions=known)).metadata
-        )
-    )
+    named = log_schema(NAMED, about._replace(classes=tuple(range(count)), actions=known))
+    try:
+        return Log(pa.Table.from_batches(batches, schema).replace_schema_metadata(named.metadata))
+    except InvalidInput as problem:
+        raise InvalidInput(f"{path}: {problem}") from None
 
 
 def _file_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -127,7 +133,7 @@ def _check_header(path: Path, header: Sequence[str]) -> list[str]:
     if missing:
         wanted = ", ".join((*OPTIONAL, *COLUMNS))
         raise InvalidInput(
-            f"{path}: the columns of the Open Bandit Dataset are {wanted}, and more; there is no {missing[0]}"
+            f"{path}: must have the columns of the Open Bandit Dataset, {wanted}, and more; there is no {missing[0]}"
         )
     twice = [name for name in header if name and header.count(name) > 1]
     if twice:
@@ -186,7 +192,7 @@ def _read_items(path: Path) -> list[dict[str, Any]]:
     rows = records(path, ",")
     header = next(rows, (1, []))[1]
     if "item_id" not in header:
-        raise InvalidInput(f"{path}: there is no column item_id")
+        raise InvalidInput(f"{path}: there must be a column item_id, got {', '.join(header)[:100] or 'none'}")
     items: dict[int, dict[str, Any]] = {}
     for line, cells in rows:
         place = f"{path}, line {line}"

@@ -14,7 +14,7 @@ from delaytron.errors import InvalidInput
 from delaytron.files.atomic import replacing
 from delaytron.files.compressed import packing
 from delaytron.logs.columns import decode_features
-from delaytron.logs.log import Log
+from delaytron.logs.log import Log, check_log
 from delaytron.logs.open_bandit import ACTION_CONTEXT, TEXTS
 from delaytron.logs.schema import DENSE, NAMED, kind_of
 from delaytron.logs.times import format_time
@@ -45,6 +45,7 @@ def to_open_bandit(log: Log, *, missing_reward: float | None = None) -> dict[str
     >>> feedback["n_rounds"], feedback["action"].tolist(), feedback["context"].tolist()
     (2, [0, 1], [[7.0, 1.0, 0.0], [9.0, 0.0, 1.0]])
     """
+    check_log(log)
     return {
         "n_rounds": len(log),
         "n_actions": log.n_classes,
@@ -133,6 +134,7 @@ def write_open_bandit(log: Log, path: str | Path) -> None:
     0,1,1.0,0.5,blue,7.0
     <BLANKLINE>
     """
+    check_log(log)
     names = sorted({name for row in _feature_rows(log) for name in row}, key=_natural)
     absent = {"timestamp": log.decided_at is None, "position": log.positions is None}
     told = [name for name in HEADER if not absent.get(name)]

@@ -7,7 +7,8 @@ from pathlib import Path
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
 from delaytron.files.atomic import replacing
-from delaytron.logs.log import Log
+from delaytron.logs.log import Log, check_log
+from delaytron.logs.schema import EXPECTED
 
 ROWS = 10_000  # of a row group
 DAMAGED = (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError)  # beside what pyarrow calls its own
@@ -25,6 +26,7 @@ def write_parquet(log: Log, path: str | Path) -> None:
     ...     dt.logs.read_parquet(Path(folder, "log.parquet")).table == log.table
     True
     """
+    check_log(log)
     needs("pyarrow")
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
 
@@ -39,14 +41,14 @@ def read_parquet(path: str | Path) -> Log:
     --------
     >>> read_parquet("nowhere.parquet")
     Traceback (most recent call last):
-    delaytron.errors.InvalidInput: there is no file 'nowhere.parquet'
+    delaytron.errors.InvalidInput: there is no file 'nowhere.parquet'; check the name
     """
     needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
     if not Path(path).is_file():
-        raise InvalidInput(f"there is no file {str(path)!r}")
+        raise InvalidInput(f"there is no file {str(path)!r}; check the name")
     with _reading(Path(path)), ParquetFile(Path(path), pre_buffer=False) as file:
         table = pa.Table.from_batches(file.iter_batches(ROWS), file.schema_arrow)
         table.validate(full=True)  # a damaged file must not reach compiled code
@@ -65,4 +67,4 @@ def _reading(path: Path) -> Iterator[None]:
         raise InvalidInput(f"{path}: {problem}") from None
     except (ArrowException, *DAMAGED) as problem:
         said = " ".join(" ".join(map(str, problem.args)).split())
-        raise InvalidInput(f"{path} cannot be read as a log: {said}") from None
+        raise InvalidInput(f"{path} cannot be read as a log: {said.rstrip('.')}; {EXPECTED}") from None

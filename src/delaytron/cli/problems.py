@@ -1,0 +1,68 @@
+"""What went wrong, in one line that names options as they are typed."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from delaytron.cli.data_options import LOADED_AS
+from delaytron.files.advice import with_advice
+
+OTHER_NAMES = {**LOADED_AS, "classes": "n_classes"}  # of options in Python, where these are not those of the flags
+NUMBERS = {"a valid integer": "an integer", "a valid number": "a number"}
+
+
+def usage_line(problem: Any) -> str:
+    """Return what is wrong with the words of a command, and which help tells more."""
+    said = _bad_value(problem) or problem.format_message().rstrip(".")
+    words = problem.ctx.command_path.split()[1:] if problem.ctx else []
+    help_ = " ".join(["delaytron", *words, "--help"])
+    return f"{said} See {help_}" if said.endswith("?") else f"{said}; see {help_}"
+
+
+def _bad_value(problem: Any) -> str | None:
+    """Return what a value must be and what came, where the parser tells it."""
+    errors = getattr(problem.__cause__, "errors", None)
+    if errors is None:
+        return None
+    error = errors()[0]
+    wanted = error["msg"].partition(",")[0].removeprefix("Input should be ")
+    return f"{problem.param.opts[0]} must be {NUMBERS.get(wanted, wanted)}, got {str(error['input'])[:40]!r}"
+
+
+def system_line(problem: OSError) -> str:
+    """Return an error of the system with the file that it is about, without its number.
+
+    Examples
+    --------
+    >>> system_line(OSError(13, "Permission denied", "out.csv"))
+    "cannot use 'out.csv': Permission denied; check the rights of the file and of its folder"
+    """
+    said = with_advice(problem)
+    return said if problem.filename is None else f"cannot use {str(problem.filename)!r}: {said}"
+
+
+def with_flags(message: str, flags: Iterable[str]) -> str:
+    """Return a message in which arguments of Python are the options that they are on the command line.
+
+    Examples
+    --------
+    >>> with_flags("n_samples must be an integer of at least 1, got 0", ["--samples"])
+    '--samples must be an integer of at least 1, got 0'
+    >>> with_flags("on_expiry='wrong' needs expire_after=n", ["--on-expiry", "--expire-after"])
+    "--on-expiry 'wrong' needs --expire-after n"
+    """
+    if "(--" in message:  # it names the options itself
+        return message
+    known = {flag.lstrip("-").replace("-", "_"): flag for flag in flags}
+    known |= {other: known[name] for name, other in OTHER_NAMES.items() if name in known and other not in known}
+    names = "|".join(known)
+    message = re.sub(
+        rf"^({names})(?= must | needs )|(?<=: )({names})(?= must be one of )", lambda found: known[found[0]], message
+    )
+    message = re.sub(rf"(?<![\w.-])({names})=(?=[^\s=])", lambda found: f"{known[found[1]]} ", message)
+    message = re.sub(rf"(?<= takes no )({names})(?=,)", lambda found: known[found[1]], message)
+    return re.sub(
+        rf"( takes no options|an option of .*)(; got )'({names})'",
+        lambda found: found[1] + found[2] + known[found[3]],
+        message,
+    )
