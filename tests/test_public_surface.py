@@ -4,6 +4,7 @@ import inspect
 import re
 from difflib import unified_diff
 
+import delaytron as dt
 import public_surface
 from public_surface import STORED, member_line, parameters_of, surface
 
@@ -53,3 +54,7 @@ def test_members_are_those_of_the_package():
     members = [name for name in dir(Public) if public_surface.is_public(Public, name)]
     assert [member_line("P", Public, name) for name in members] == ["python P.number", "python P.shown(self, x=1)"]
     assert inspect.isclass(Public)
+
+
+def test_completion_offers_what_is_public():
+    assert dir(dt) == sorted(dt.__all__)

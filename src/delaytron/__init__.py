@@ -98,6 +98,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name in PACKAGES:
         return import_module(f"delaytron.{name}")

@@ -1,5 +1,7 @@
 """Values that look like answers or numbers and are none: one clear line, and nothing changes."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -66,3 +68,19 @@ def test_what_is_no_path_is_refused(path):
     for call in (dt.Banditron(3, 2).save, dt.Banditron(3, 2).export_onnx, dt.load):
         with pytest.raises(dt.InvalidInput, match=r"^path must be a str or a Path that is not empty, got "):
             call(path)
+
+
+def test_ids_that_were_meant_are_named():
+    learner = dt.Banditron(3, 2, seed=0)
+    decision = learner.decide([1.0, 0.0])
+    for given, hint in ((decision, "give its id, 1"), ("1", "ids of a learner are integers: give int(id)")):
+        with pytest.raises(dt.UnknownDecision, match=re.escape(hint)):
+            learner.feedback(given, correct=True)
+    assert learner.feedback(decision.id, correct=True) == "accepted"
+
+
+def test_a_name_is_no_data_yet_and_a_misspelt_argument_is_none_of_the_learner():
+    with pytest.raises(dt.InvalidInput, match=r"got str; load it first: dt.datasets.load\('digits'\)"):
+        dt.simulate("delaytron", "digits")
+    with pytest.raises(dt.InvalidInput, match=r"got round; did you mean rounds\?"):
+        dt.simulate("delaytron", ([[1.0, 0.0], [0.0, 1.0]], [0, 1]), round=9)

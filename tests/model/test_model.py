@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from collections import UserDict
 from datetime import timedelta
 
@@ -258,3 +259,38 @@ def test_a_journal_that_is_not_there_says_how_to_make_it(tmp_path):
         (tmp_path / "empty.db").touch()
         with pytest.raises(dt.InvalidInput, match=r"or make a new one by dt\.Model\(classes, journal=path\)$"):
             dt.Model.open(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("feature", "did you mean features?"),
+        ("n_features", "did you mean features?"),
+        ("n_classes", "did you mean classes?"),
+        ("gamma", "bandit_logit takes lr, explore_floor, replay, forget, noise, average, standardize, ties"),
+    ],
+)
+def test_an_argument_that_a_model_does_not_take_is_told_as_one_of_the_model(name, hint):
+    with pytest.raises(TypeError, match=re.escape(f"Model() got an unexpected keyword argument '{name}'; {hint}")):
+        dt.Model(CLASSES, **{name: 2})
+
+
+def test_a_decision_is_not_its_id():
+    model = dt.Model(CLASSES, features=2, seed=0)
+    decision = model.decide([1.0, 0.0], id="req-1")
+    with pytest.raises(dt.InvalidInput, match=r"got the decision itself; give its id, 'req-1'$"):
+        model.feedback(decision, correct=True)
+    assert model.feedback(decision.id, correct=True) == "accepted"
+
+
+def test_a_class_is_not_guessed_from_another_letter():
+    with pytest.raises(dt.InvalidInput, match=r"there is no class 'z'; known are \['a', 'b'\]$"):
+        dt.Model(["a", "b"], features=1).decide([1.0], allowed=["z"])
+
+
+def test_a_journal_is_opened_not_loaded(tmp_path):
+    dt.Model(CLASSES, features=1, journal=tmp_path / "m.db").close()
+    with pytest.raises(
+        dt.InvalidInput, match=r"is a database, not .*; open a journal by dt.Model.open"
+    ):
+        dt.load(tmp_path / "m.db")

@@ -1,8 +1,10 @@
 """Whatever a caller has, as a data set: a Dataset, a pair (X, y) or a frame."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from delaytron.checks import shown
 from delaytron.datasets.arrow import read_features
 from delaytron.datasets.base import Dataset, encode_labels, is_frame
 from delaytron.datasets.files import load_frame
@@ -30,7 +32,8 @@ def as_dataset(data: Any, name: str = "data") -> Dataset:
     if is_frame(data):
         return choose_form(replace(load_frame(data), name=name))
     if not isinstance(data, tuple | list) or len(data) != 2:
-        raise InvalidInput(f"data must be a Dataset or a pair (X, y), got {type(data).__name__}")
+        hint = f"; load it first: dt.datasets.load({shown(str(data))})" if isinstance(data, str | Path) else ""
+        raise InvalidInput(f"data must be a Dataset or a pair (X, y), got {type(data).__name__}{hint}")
     X, feature_names = _features(data[0])
     y, class_names = encode_labels(data[1])
     return Dataset(X, y, name, class_names, feature_names=feature_names)

@@ -16,6 +16,7 @@ Tensors: TypeAlias = dict[str, NDArray[Any]]
 
 MAX_HEADER = 2**16  # bytes; ours have some 2,000
 SEAL = "sha256"
+SQLITE = b"SQLite f"  # how such files begin
 OURS = "give a file that save(path) wrote, or restore it from a backup"
 BLANK = b"0" * 64  # stands where the digest will, while it is computed
 
@@ -71,6 +72,8 @@ def _read_bytes(path: Path) -> bytes:
             raise InvalidInput(f"{path} is not a safetensors file: it is a folder, a device or a pipe; {OURS}")
         with path.open("rb") as file:
             begin = file.read(8)
+            if begin == SQLITE:
+                raise InvalidInput(f"{path} is a database, not a safetensors file; open a journal by dt.Model.open")
             length = int.from_bytes(begin, "little")
             if length > MAX_HEADER:
                 raise InvalidInput(f"{path} is not a safetensors file: its header would have {length} bytes; {OURS}")

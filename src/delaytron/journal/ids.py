@@ -4,7 +4,9 @@ import os
 from time import time_ns
 from typing import Any
 
+from delaytron.checks import shown
 from delaytron.errors import InvalidInput, UnknownDecision
+from delaytron.records import Decision
 
 LONGEST_ID = 200  # bytes of UTF-8
 RANDOM_BYTES = 10  # of an id that is made here
@@ -18,6 +20,8 @@ def check_id(id: Any) -> str:
     >>> check_id("req-17")
     'req-17'
     """
+    if isinstance(id, Decision):
+        raise InvalidInput(f"id must be that of a decision, got the decision itself; give its id, {shown(id.id)}")
     if not isinstance(id, str):
         raise InvalidInput(f"id must be a string of 1 to {LONGEST_ID} bytes, got {type(id).__name__} {str(id)[:40]!r}")
     try:

@@ -11,7 +11,7 @@ from delaytron.compiler.kernel import interpreted
 from delaytron.errors import ConflictingFeedback, DelaytronError, UnknownDecision
 from delaytron.kernels.linear import row_of
 from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
-from delaytron.records import Columns, Ints, Play, Stream
+from delaytron.records import Columns, Decision, Ints, Play, Stream
 
 _row_of = interpreted(row_of)
 OPEN, LAPSED, CANCELLED = -1, -2, -3  # no answer yet; no answer in time; no answer wanted
@@ -77,7 +77,7 @@ class Ledger:
         """Let an answer wait to be applied; the same one again is nothing new, for another one return the error."""
         number = self._number(id)
         if number is None:
-            return UnknownDecision(f"decision {shown(id)} was never issued; {self._issued()}")
+            return UnknownDecision(f"decision {shown(id)} was never issued; {_meant(id) or self._issued()}")
         known = self.answers[number - 1]
         if known == answer:
             return "duplicate"
@@ -178,3 +178,12 @@ class Ledger:
         if not float(answer).is_integer():
             return f"reward {answer}"
         return repr(self.words[int(answer)]) if self.words else f"label {answer}"
+
+
+def _meant(id: Any) -> str:
+    """Return what may have been meant by something that is no number of a decision; empty if nobody knows."""
+    if isinstance(id, Decision):
+        return f"give its id, {shown(id.id)}"
+    if isinstance(id, str) and id.isdecimal():
+        return "ids of a learner are integers: give int(id)"
+    return ""

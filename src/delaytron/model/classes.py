@@ -63,7 +63,7 @@ class Classes:
         plain = as_class_name(name)
         label = None if plain is None else self._labels.get(plain)
         if label is None:
-            hint = did_you_mean(shown(name), map(repr, self.names)) or f"; known are {shown(self.names[:10])}"
+            hint = did_you_mean(str(plain), map(str, self.names)) or f"; known are {shown(self.names[:10])}"
             raise InvalidInput(f"there is no class {shown(name)}{hint}")
         return label
 

@@ -3,16 +3,21 @@
 import json
 from typing import Any, NamedTuple
 
-from delaytron.checks import check_choice, shown
+from delaytron.checks import check_choice, did_you_mean, shown
 from delaytron.errors import InvalidInput
-from delaytron.learners import LEARNERS
+from delaytron.learners import LEARNERS, Learner
 from delaytron.learners.files import Described, describe, make
+from delaytron.learners.options import COMMON, own_parameters
 from delaytron.model.classes import Classes, check_names
 from delaytron.model.core import Core
 from delaytron.model.encoding import FeatureEncoder, make_encoder
 from delaytron.model.waiting import Wait, as_given, read_wait
 from delaytron.records import NEVER
 
+OWN = (  # what a model takes itself
+    *("classes", "learner", "features", "bits", "ngrams"),
+    *("journal", "durability", "expire_after", "on_expiry", "seed"),
+)
 BY_MODEL = NEVER - 1  # the rounds after which a learner itself would stop waiting: the model does it before
 
 
@@ -53,6 +58,7 @@ def read_recipe(
         raise InvalidInput(
             f"{name} plays sets of labels, a Model chooses one class; take another learner, or dt.{cls.__name__}"
         )
+    _check_parameters(cls, parameters)
     expiry = {"expire_after": BY_MODEL, "on_expiry": "wrong"} if as_wrong else {}
     made = cls(len(names), encoder.n_features, seed=seed, **expiry, **parameters)
     settings = made.settings()
@@ -66,6 +72,15 @@ def read_recipe(
         "seed": None if seed is None else made.seed,
     }
     return Recipe(json.loads(json.dumps(asked)), json.loads(json.dumps(describe(made))))
+
+
+def _check_parameters(cls: type[Learner], parameters: dict[str, Any]) -> None:
+    """Raise if the learner does not take them, or the model has its own."""
+    taken = [name for name in (*own_parameters(cls), *COMMON) if name not in OWN]
+    for name in parameters:
+        if name not in taken:
+            hint = did_you_mean(name, [*OWN, *taken]) or f"; {cls.name} takes {', '.join(taken)}"
+            raise TypeError(f"Model() got an unexpected keyword argument {name!r}{hint}")
 
 
 def make_core(recipe: Recipe) -> Core:

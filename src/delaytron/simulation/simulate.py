@@ -1,6 +1,7 @@
 """Many runs: seeds x parameters, on all cores, the data read once."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from inspect import signature
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,9 +204,10 @@ def _learners(learner: Any, data: Dataset | FileStream, settings: Sequence[Setti
 
 def _check_names(cls: type[Learner], names: Iterable[str]) -> None:
     known = parameter_names(cls)
+    own = [name for name in signature(simulate).parameters if name not in known]
     for name in names:
         if name not in known:
-            raise InvalidInput(f"{cls.name} takes {', '.join(known)}; got {name}{did_you_mean(name, known)}")
+            raise InvalidInput(f"{cls.name} takes {', '.join(known)}; got {name}{did_you_mean(name, own + known)}")
 
 
 def grid(cls: type[Learner], parameters: Mapping[str, Any]) -> list[Setting]:
