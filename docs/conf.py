@@ -26,6 +26,7 @@ extensions = [
     "sphinx_copybutton",
     "pages",
     "mathml",
+    "notebooks",
     "surface",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}  # autosummary writes files of the first kind

@@ -11,6 +11,7 @@ import pytest
 import typer
 from commands import commands_page, walk
 from http_calls import calls_page
+from notebooks import mend
 from pages import GENERATED, prepare
 from surface import missing
 from typer.testing import CliRunner
@@ -135,3 +136,12 @@ def test_a_tutorial_is_a_notebook_with_a_figure_and_a_download(path):
     assert "plt.show()" in code
     assert "RUNS" in code
     assert "stats.sem" in code
+
+
+def test_a_downloaded_notebook_reads_well_without_the_site():
+    text = "Begin.\n\n{nb-download}`Download this <a.ipynb>`.\n\n[A](../howto/a.md#b), [B](https://b.c), ![C](c.png)"
+    cells = [{"cell_type": "markdown", "source": [text]}, {"cell_type": "code", "source": ["x[0](y)"]}]
+    mended = json.loads(mend(json.dumps({"cells": cells, "nbformat": 4})))
+    assert mended["cells"][0]["source"] == "Begin.\n\nA, [B](https://b.c), ![C](c.png)"
+    assert mended["cells"][1]["source"] == ["x[0](y)"]
+    assert mended["nbformat"] == 4

@@ -290,7 +290,5 @@ def test_a_class_is_not_guessed_from_another_letter():
 
 def test_a_journal_is_opened_not_loaded(tmp_path):
     dt.Model(CLASSES, features=1, journal=tmp_path / "m.db").close()
-    with pytest.raises(
-        dt.InvalidInput, match=r"is a database, not .*; open a journal by dt.Model.open"
-    ):
+    with pytest.raises(dt.InvalidInput, match=r"is a database, not .*; open a journal by dt.Model.open"):
         dt.load(tmp_path / "m.db")

@@ -1,0 +1,35 @@
+"""Notebooks that can be downloaded: without what only the site understands."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+DOWNLOAD = re.compile(r"^\{nb-download\}.*\n*", re.MULTILINE)
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)[^)\s]+\)")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Go over the notebooks when the site is built."""
+    app.connect("build-finished", _mend_all)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _mend_all(app: Any, problem: Exception | None) -> None:
+    if problem is None:
+        for path in Path(app.outdir).glob("_downloads/*/*.ipynb"):
+            path.write_text(mend(path.read_text()))
+
+
+def mend(notebook: str) -> str:
+    """Return a notebook whose texts neither offer it for download nor link to other pages of the site."""
+    content = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = as_plain("".join(cell["source"]))
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def as_plain(text: str) -> str:
+    """Return the text of a page as it reads without the site."""
+    return LINK.sub(r"\1", DOWNLOAD.sub("", text))
