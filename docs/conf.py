@@ -65,6 +65,7 @@ html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "show_toc_level": 2,
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "navigation_with_keys": False,
     "footer_start": ["licence"],
     "footer_end": [],
