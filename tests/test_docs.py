@@ -73,7 +73,7 @@ def test_the_guide_lists_the_parameters_of_every_learner(name):
 def listed_in(index):
     """Return the pages in the lists of an index page, as paths in docs/ without their endings."""
     entries = ENTRY.findall(prepare(index, TEXTS[f"{index}.md"]))
-    return [os.path.normpath(f"{Path(index).parent}/{entry}") for entry in entries]
+    return [os.path.normpath(f"{Path(index).parent}/{entry}") for _, entry in entries]
 
 
 def test_every_page_is_listed_once_on_the_index_page_of_its_section():

@@ -12,7 +12,7 @@ import typer
 from commands import commands_page, walk
 from http_calls import calls_page
 from pages import GENERATED, prepare
-from surface import missing
+from surface import describe, missing
 from typer.testing import CliRunner
 
 from delaytron.cli import app
@@ -84,10 +84,10 @@ def test_links_out_of_the_folder_lead_to_pages_of_the_site(name, link, shown):
 
 
 def test_the_lists_of_an_index_page_are_the_navigation():
-    page = "# A\n[not](this.md)\n## B\n* [c](d.md): e [f](g.md)\n* [h](../../CHANGELOG.md): i\n## J\n* [k](../l.md)\n"
+    page = "# A\n[not](this.md)\n## B\n* [c](d.md): e [f](g.md)\n* [h](../../CHANGELOG.md): i\n## J\n* [`k`](../l.md)\n"
     tables = re.compile(r"^```\{toctree\}\n:hidden:\n(.*?)^```$", re.DOTALL | re.MULTILINE)
     blocks = tables.findall(prepare("howto/index", page))
-    assert blocks == [":caption: B\n\nd\n../reference/changes\n", ":caption: J\n\n../l\n"]
+    assert blocks == [":caption: B\n\nc <d>\nh <../reference/changes>\n", ":caption: J\n\nk <../l>\n"]
 
 
 def test_other_pages_have_no_navigation_of_their_own():
@@ -97,6 +97,15 @@ def test_other_pages_have_no_navigation_of_their_own():
 def test_public_names_without_a_page_are_found():
     assert "delaytron.Model" in missing(set())
     assert "delaytron.Model" not in missing({"delaytron.Model"})
+
+
+def test_a_parameter_of_a_learner_is_described_and_other_docstrings_stay():
+    for docstring, shown in (
+        (["attrgetter(attr, /, *attrs)", "--"], "The parameter ``gamma`` that the learner was made with."),
+        (["The rate."], "The rate."),
+    ):
+        describe("delaytron.Gap.gamma", docstring)
+        assert docstring[0] == shown
 
 
 def do_without(reason):

@@ -7,7 +7,7 @@ from commands import commands_page
 from http_calls import calls_page
 
 GENERATED = {"commands": commands_page, "http": calls_page}
-ENTRY = re.compile(r"^\* \[[^\]\n]*\]\(([^)#\s]+)\.md\)", re.MULTILINE)
+ENTRY = re.compile(r"^\* \[([^\]\n]*)\]\(([^)#\s]+)\.md\)", re.MULTILINE)
 INDEXES = {  # by folder: the page whose lists are the navigation of these pages, and say what each is for
     "tutorials": "tutorials/index",
     "howto": "howto/index",
@@ -45,7 +45,8 @@ def navigation(text: str) -> str:
     tables = ""
     _, *sections = re.split(r"^##? (.*)$", text, flags=re.MULTILINE)
     for title, part in zip(sections[::2], sections[1::2], strict=True):
-        if pages := ENTRY.findall(part):
+        if entries := ENTRY.findall(part):
+            pages = [f"{label.replace('`', '')} <{page}>" for label, page in entries]
             caption = f":caption: {title}\n" if len(sections) > 2 else ""
             tables += "\n```{toctree}\n:hidden:\n" + caption + "\n" + "\n".join(pages) + "\n```\n"
     return tables
