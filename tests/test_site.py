@@ -12,7 +12,7 @@ import typer
 from commands import commands_page, walk
 from http_calls import calls_page
 from pages import GENERATED, prepare
-from surface import describe, missing
+from surface import CONSTANTS, describe, missing
 from typer.testing import CliRunner
 
 from delaytron.cli import app
@@ -99,13 +99,28 @@ def test_public_names_without_a_page_are_found():
     assert "delaytron.Model" not in missing({"delaytron.Model"})
 
 
-def test_a_parameter_of_a_learner_is_described_and_other_docstrings_stay():
-    for docstring, shown in (
-        (["attrgetter(attr, /, *attrs)", "--"], "The parameter ``gamma`` that the learner was made with."),
-        (["The rate."], "The rate."),
-    ):
-        describe("delaytron.Gap.gamma", docstring)
-        assert docstring[0] == shown
+@pytest.mark.parametrize(
+    ("name", "docstring", "shown"),
+    [
+        (
+            "delaytron.Gap.gamma",
+            "attrgetter(attr)",
+            "The parameter ``gamma`` that the learner was made with.",
+        ),
+        ("delaytron.DEFAULT_LEARNER", "str(object='') -> str", "The name of the learner that needs no tuning."),
+        ("delaytron.Gap.policy", "Explore.", "Explore."),
+    ],
+)
+def test_docstrings_of_types_and_getters_are_replaced(name, docstring, shown):
+    lines = [docstring, "more"]
+    describe(name, lines)
+    assert lines[0] == shown
+
+
+def test_constants_that_are_described_are_public():
+    for name in CONSTANTS:
+        module, _, constant = name.rpartition(".")
+        assert constant in import_module(module).__all__
 
 
 def do_without(reason):

@@ -1,4 +1,4 @@
-"""Warns of public names that the API reference leaves out; `make docs` fails then. Describes parameters of learners."""
+"""Warns of public names that the API reference leaves out; `make docs` fails then. Describes what has no docstring."""
 
 from importlib import import_module
 from typing import Any
@@ -7,6 +7,16 @@ PARTS = {f"delaytron.{name}" for name in ("datasets", "delays", "logs", "theory"
 DOORS = {f"delaytron.{name}" for name in ("gymnasium", "mlflow", "river", "sklearn")}
 MODULES = {"delaytron"} | PARTS | DOORS
 WITHOUT_PAGE = {"delaytron.__version__"} | PARTS
+
+CONSTANTS = {
+    "delaytron.LEARNERS": "The classes of all learners, by name.",
+    "delaytron.DEFAULT_LEARNER": "The name of the learner that needs no tuning.",
+    "delaytron.datasets.DATASETS": "What loads each of the named data sets, by name.",
+    "delaytron.delays.MODELS": "The classes of delay models, by the name that they have in a text.",
+    "delaytron.delays.ALLOWED": "The texts that :func:`~delaytron.delays.parse` reads, in words.",
+    "delaytron.delays.NEVER": "The delay of feedback that never comes.",
+    "delaytron.theory.STATEMENTS": "All bounds: their names, who states them, and for which learner, loss and delays.",
+}
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -30,6 +40,8 @@ def missing(documented: set[str]) -> list[str]:
 
 
 def describe(name: str, lines: list[str]) -> None:
-    """Say what a parameter of a learner is; its getter is in C, and would tell of getters."""
-    if lines and lines[0].startswith("attrgetter("):
+    """Say what a constant or a parameter of a learner is, where the docstring is that of its type or its getter."""
+    if name in CONSTANTS:
+        lines[:] = [CONSTANTS[name], ""]
+    elif lines and lines[0].startswith("attrgetter("):
         lines[:] = [f"The parameter ``{name.rpartition('.')[2]}`` that the learner was made with.", ""]
