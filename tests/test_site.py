@@ -99,6 +99,7 @@ def test_public_names_without_a_page_are_found():
     assert "delaytron.Model" not in missing({"delaytron.Model"})
 
 
+@pytest.mark.parametrize("before", [[], [""]])
 @pytest.mark.parametrize(
     ("name", "docstring", "shown"),
     [
@@ -111,10 +112,10 @@ def test_public_names_without_a_page_are_found():
         ("delaytron.Gap.policy", "Explore.", "Explore."),
     ],
 )
-def test_docstrings_of_types_and_getters_are_replaced(name, docstring, shown):
-    lines = [docstring, "more"]
+def test_docstrings_of_types_and_getters_are_replaced(name, docstring, shown, before):
+    lines = [*before, docstring, "more"]
     describe(name, lines)
-    assert lines[0] == shown
+    assert next(filter(None, lines)) == shown
 
 
 def test_constants_that_are_described_are_public():

@@ -43,5 +43,5 @@ def describe(name: str, lines: list[str]) -> None:
     """Say what a constant or a parameter of a learner is, where the docstring is that of its type or its getter."""
     if name in CONSTANTS:
         lines[:] = [CONSTANTS[name], ""]
-    elif lines and lines[0].startswith("attrgetter("):
+    elif any("attrgetter(attr" in line for line in lines):  # not always the first one: numpydoc was here
         lines[:] = [f"The parameter ``{name.rpartition('.')[2]}`` that the learner was made with.", ""]
