@@ -30,7 +30,7 @@ extensions = [
     "surface",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}  # autosummary writes files of the first kind
-exclude_patterns = ["_*"]
+exclude_patterns = ["_*", "README.md"]  # the second is for who reads the folder without the site
 templates_path = ["_templates"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types in docstrings are words for people; Markdown links are checked
@@ -55,16 +55,18 @@ numpydoc_show_class_members = False  # the templates list them
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "Delaytron"
+html_context = {"default_mode": "auto"}  # light or dark as the system is; without it the console has an error
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/mark.svg"
 html_show_sourcelink = False
-html_sidebars = {"index": [], "start": [], "README": []}  # pages that are alone in their section
+html_sidebars = {"index": [], "start": []}  # pages that are alone in their section
 html_theme_options = {
     "logo": {"image_light": "_static/mark.svg", "image_dark": "_static/mark.svg", "text": "Delaytron"},
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
     "show_toc_level": 2,
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "navigation_with_keys": False,
     "footer_start": ["licence"],
     "footer_end": [],

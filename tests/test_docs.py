@@ -1,5 +1,6 @@
 """The pages in docs/: one per learner, quoting the sources verbatim, with examples that run unchanged."""
 
+import os
 import re
 from inspect import Parameter
 from math import inf
@@ -7,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from pages import ENTRY, INDEXES, prepare
 
 import delaytron as dt
 from delaytron.learners.options import own_parameters
@@ -26,10 +28,10 @@ CHAPTERS = [
     "Parameters",
     "Source",
 ]
-SHOWN = {"explanation/contributing.md", "reference/changes.md", "reference/benchmarks.md"}  # files beside docs/
-ELSEWHERE = {"README.md", "results/report.md"} | SHOWN
+APART = {"README", "index", "start"}  # the folder on GitHub, the site, and what it shows first
 QUOTE = "# src/delaytron/"
 LEFT_OUT = "..."
+SECTIONS = ("tutorials", "howto", "reference", "explanation")
 BLOCKS = [
     pytest.param(page, block, id=f"{page}:{text[: found.start()].count(chr(10)) + 1}")
     for page, text in TEXTS.items()
@@ -68,9 +70,28 @@ def test_the_guide_lists_the_parameters_of_every_learner(name):
     assert re.findall(r"`(\w+)`", row[1]) == list(own_parameters(LEARNERS[name]))
 
 
-def test_the_index_links_to_every_page():
-    pages = {page for page in TEXTS if not page.startswith("learners/") and not page.endswith("index.md")}
-    assert pages - ELSEWHERE <= set(links_in(TEXTS["README.md"]))
+def listed_in(index):
+    """Return the pages in the lists of an index page, as paths in docs/ without their endings."""
+    entries = ENTRY.findall(prepare(index, TEXTS[f"{index}.md"]))
+    return [os.path.normpath(f"{Path(index).parent}/{entry}") for _, entry in entries]
+
+
+def test_every_page_is_listed_once_on_the_index_page_of_its_section():
+    pages = {page.removesuffix(".md") for page in TEXTS} - APART - {f"{section}/index" for section in SECTIONS}
+    places = [(page, index) for index in sorted(set(INDEXES.values())) for page in listed_in(index)]
+    assert sorted(places) == sorted((page, INDEXES[page.partition("/")[0]]) for page in pages)
+
+
+@pytest.mark.parametrize("name", ["README.md", "index.md"])
+def test_where_reading_begins_leads_to_the_start_and_to_every_section(name):
+    for page in ("start", *(f"{section}/index" for section in SECTIONS)):
+        assert f"({page}.md)" in TEXTS[name] or f":link: {page}\n" in TEXTS[name]
+
+
+@pytest.mark.parametrize("index", sorted(set(INDEXES.values())))
+def test_every_entry_of_an_index_page_says_what_it_is_for(index):
+    for line in re.findall(r"^\* .*", TEXTS[f"{index}.md"], re.MULTILINE):
+        assert re.match(r"\* \[[^\]]+\]\([^)]+\): \S", line)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

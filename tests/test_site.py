@@ -13,7 +13,7 @@ from commands import commands_page, walk
 from http_calls import calls_page
 from notebooks import mend
 from pages import GENERATED, prepare
-from surface import missing
+from surface import CONSTANTS, describe, missing
 from typer.testing import CliRunner
 
 from delaytron.cli import app
@@ -75,7 +75,7 @@ def test_generated_pages_are_asked_for_and_made():
 @pytest.mark.parametrize(
     ("name", "link", "shown"),
     [
-        ("README", "[a](../CONTRIBUTING.md#b)", "[a](explanation/contributing.md#b)"),
+        ("README", "[a](../CONTRIBUTING.md#b)", "[a](howto/contributing.md#b)"),
         ("results/README", "[a](../../benchmarks/RESULTS.md)", "[a](../reference/benchmarks.md)"),
         ("results/README", "[a](../data.md)", "[a](../data.md)"),
     ],
@@ -84,9 +84,45 @@ def test_links_out_of_the_folder_lead_to_pages_of_the_site(name, link, shown):
     assert prepare(name, link) == shown
 
 
+def test_the_lists_of_an_index_page_are_the_navigation():
+    page = "# A\n[not](this.md)\n## B\n* [c](d.md): e [f](g.md)\n* [h](../../CHANGELOG.md): i\n## J\n* [`k`](../l.md)\n"
+    tables = re.compile(r"^```\{toctree\}\n:hidden:\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    blocks = tables.findall(prepare("howto/index", page))
+    assert blocks == [":caption: B\n\nc <d>\nh <../reference/changes>\n", ":caption: J\n\nk <../l>\n"]
+
+
+def test_other_pages_have_no_navigation_of_their_own():
+    assert prepare("howto/model", "# A\n* [b](c.md): d\n") == "# A\n* [b](c.md): d\n"
+
+
 def test_public_names_without_a_page_are_found():
     assert "delaytron.Model" in missing(set())
     assert "delaytron.Model" not in missing({"delaytron.Model"})
+
+
+@pytest.mark.parametrize("before", [[], [""]])
+@pytest.mark.parametrize(
+    ("name", "docstring", "shown"),
+    [
+        (
+            "delaytron.Gap.gamma",
+            "attrgetter(attr)",
+            "The parameter ``gamma`` that the learner was made with.",
+        ),
+        ("delaytron.DEFAULT_LEARNER", "str(object='') -> str", "The name of the learner that needs no tuning."),
+        ("delaytron.Gap.policy", "Explore.", "Explore."),
+    ],
+)
+def test_docstrings_of_types_and_getters_are_replaced(name, docstring, shown, before):
+    lines = [*before, docstring, "more"]
+    describe(name, lines)
+    assert next(filter(None, lines)) == shown
+
+
+def test_constants_that_are_described_are_public():
+    for name in CONSTANTS:
+        module, _, constant = name.rpartition(".")
+        assert constant in import_module(module).__all__
 
 
 def do_without(reason):
@@ -123,7 +159,7 @@ def test_entities_of_html_become_their_characters(mathml):
 def test_every_tutorial_is_listed():
     listed = (DOCS / "tutorials" / "index.md").read_text()
     assert len(TUTORIALS) == 5
-    assert all(f"\n{path.stem}\n" in listed for path in TUTORIALS)
+    assert all(f"]({path.stem}.md): " in listed for path in TUTORIALS)
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""Pages that are made from the package when the site is built, and links that leave docs/."""
+"""Pages that are made from the package when the site is built, links that leave docs/, and the site's navigation."""
 
 import re
 from typing import Any
@@ -7,10 +7,19 @@ from commands import commands_page
 from http_calls import calls_page
 
 GENERATED = {"commands": commands_page, "http": calls_page}
+ENTRY = re.compile(r"^\* \[([^\]\n]*)\]\(([^)#\s]+)\.md\)", re.MULTILINE)
+INDEXES = {  # by folder: the page whose lists are the navigation of these pages, and say what each is for
+    "tutorials": "tutorials/index",
+    "howto": "howto/index",
+    "reference": "reference/index",
+    "explanation": "explanation/index",
+    "results": "explanation/index",
+    "learners": "explanation/learners",
+}
 MARK = re.compile(r"^<!-- made when the site is built: (\w+) -->$", re.MULTILINE)
 OUTSIDE = {  # what lies beside docs/, and the page of the site that shows it
     "README.md": "index.md",
-    "CONTRIBUTING.md": "explanation/contributing.md",
+    "CONTRIBUTING.md": "howto/contributing.md",
     "CHANGELOG.md": "reference/changes.md",
     "benchmarks/RESULTS.md": "reference/benchmarks.md",
 }
@@ -28,4 +37,16 @@ def prepare(name: str, text: str) -> str:
     up = "../" * (name.count("/") + 1)
     for path, page in OUTSIDE.items():
         text = text.replace(f"]({up}{path}", f"]({up[3:]}{page}")
-    return text
+    return text + navigation(text) if name in INDEXES.values() else text
+
+
+def navigation(text: str) -> str:
+    """Return a hidden table of contents for each list of an index page, under the title of its section."""
+    tables = ""
+    _, *sections = re.split(r"^##? (.*)$", text, flags=re.MULTILINE)
+    for title, part in zip(sections[::2], sections[1::2], strict=True):
+        if entries := ENTRY.findall(part):
+            pages = [f"{label.replace('`', '')} <{page}>" for label, page in entries]
+            caption = f":caption: {title}\n" if len(sections) > 2 else ""
+            tables += "\n```{toctree}\n:hidden:\n" + caption + "\n" + "\n".join(pages) + "\n```\n"
+    return tables

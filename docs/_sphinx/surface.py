@@ -1,4 +1,4 @@
-"""Warns of public names that the API reference leaves out; `make docs` fails then."""
+"""Warns of public names that the API reference leaves out; `make docs` fails then. Describes what has no docstring."""
 
 from importlib import import_module
 from typing import Any
@@ -8,10 +8,21 @@ DOORS = {f"delaytron.{name}" for name in ("gymnasium", "mlflow", "river", "sklea
 MODULES = {"delaytron"} | PARTS | DOORS
 WITHOUT_PAGE = {"delaytron.__version__"} | PARTS
 
+CONSTANTS = {
+    "delaytron.LEARNERS": "The classes of all learners, by name.",
+    "delaytron.DEFAULT_LEARNER": "The name of the learner that needs no tuning.",
+    "delaytron.datasets.DATASETS": "What loads each of the named data sets, by name.",
+    "delaytron.delays.MODELS": "The classes of delay models, by the name that they have in a text.",
+    "delaytron.delays.ALLOWED": "The texts that :func:`~delaytron.delays.parse` reads, in words.",
+    "delaytron.delays.NEVER": "The delay of feedback that never comes.",
+    "delaytron.theory.STATEMENTS": "All bounds: their names, who states them, and for which learner, loss and delays.",
+}
+
 
 def setup(app: Any) -> dict[str, bool]:
-    """Look when all pages are read."""
+    """Look when all pages are read, and at every docstring."""
     app.connect("env-check-consistency", _warn)
+    app.connect("autodoc-process-docstring", lambda _app, _what, name, _found, _options, lines: describe(name, lines))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -26,3 +37,11 @@ def missing(documented: set[str]) -> list[str]:
     """Return the public names that are not among the documented ones."""
     public = {f"{module}.{name}" for module in MODULES for name in import_module(module).__all__}
     return sorted(public - documented - WITHOUT_PAGE)
+
+
+def describe(name: str, lines: list[str]) -> None:
+    """Say what a constant or a parameter of a learner is, where the docstring is that of its type or its getter."""
+    if name in CONSTANTS:
+        lines[:] = [CONSTANTS[name], ""]
+    elif any("attrgetter(attr" in line for line in lines):  # not always the first one: numpydoc was here
+        lines[:] = [f"The parameter ``{name.rpartition('.')[2]}`` that the learner was made with.", ""]
