@@ -198,7 +198,7 @@ def test_models_are_found_by_all(dsn):
                 await make(other, stateless=True)
             with pytest.raises(UnknownModel, match="no model 'rooter'"):
                 await decide(other, name="rooter")
-            with pytest.raises(InvalidInput, match="parameters do not fit"):
+            with pytest.raises(InvalidInput, match="a parameter of bandit_logit must be one of"):
                 await make(other, name="b", parameters={"gama": 1})
             await make(other, name="a")
             assert [model.name for model in await backend.models()] == ["a", "router"]
@@ -221,7 +221,7 @@ def test_limits(dsn):
         await backend.decide("router", [messages.DecisionRequest([1.0, 2.0])] * 3, None)
         with pytest.raises(TooMany, match="4 decisions wait"):
             await backend.decide("router", [messages.DecisionRequest([1.0, 2.0])] * 2, None)
-        with pytest.raises(InvalidInput, match="3 at most"):
+        with pytest.raises(InvalidInput, match="3 classes at most"):
             await backend.add_class("router", messages.NewClass("d"))
 
     run(scenario, dsn, limits=Limits(models=2, batch=3, open_decisions=4, classes=3))
