@@ -432,7 +432,7 @@ def test_a_second_service_on_the_same_folder_serves_nothing_twice(tmp_path):
         ((), "models are kept in a folder or in PostgreSQL, got neither; give FOLDER or --postgres DSN"),
         (("shop", "--postgres", "dbname=x"), "got both; give FOLDER or --postgres DSN"),
         (("file",), "cannot make the folder 'file': there is a file of this name; choose another"),
-        (("file/shop",), "cannot write 'file/shop': Not a directory; check the path: what should be a folder is a file"),
+        (("file/shop",), "cannot write 'file/shop': Not a directory; check the path: what should be a folder"),
         (("shop", "--token-keys", "no/keys"), "cannot write no/keys: there is no folder no; make it"),
         (("shop", "--port", "{port}"), "port {port}: Address already in use; stop what listens there, or give another"),
     ],
