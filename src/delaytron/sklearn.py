@@ -167,7 +167,7 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
     def error_curve_(self) -> Array:
         """After each round, the share of rounds so far in which the label that was played is wrong."""
         if not hasattr(self, "_right"):
-            raise AttributeError("a DelayedClassifier has an error_curve_ after fit or partial_fit")
+            raise AttributeError("a DelayedClassifier has no error_curve_ yet; call fit or partial_fit first")
         wrong = ~np.concatenate(self._right)
         return np.cumsum(wrong) / np.arange(1, wrong.size + 1)
 

@@ -239,7 +239,7 @@ def test_bad_pieces_change_nothing():
 def test_nothing_is_known_before_fit():
     with pytest.raises(NotFittedError):
         DelayedClassifier().finish()
-    with pytest.raises(AttributeError, match="after fit"):
+    with pytest.raises(AttributeError, match="call fit or partial_fit first"):
         _ = DelayedClassifier().error_curve_
     with pytest.raises(dt.InvalidInput, match="one class"):
         DelayedClassifier().fit([[1.0], [2.0]], [1, 1])

@@ -78,7 +78,7 @@ def test_the_scheme_is_written_as_one_likes(scheme):
 def test_what_has_no_known_key_is_unauthorized(header):
     assert KEYS.scope_of(header) is None
     for scope in ("admin", "client"):
-        with pytest.raises(Unauthorized, match="in the header Authorization: Bearer KEY, in Python by key=") as caught:
+        with pytest.raises(Unauthorized, match="send one as Authorization: Bearer KEY, in Python by key=KEY") as caught:
             KEYS.require(header, scope)
         assert problem_of(caught.value).status == 401
         assert headers_of(caught.value) == {"WWW-Authenticate": "Bearer"}

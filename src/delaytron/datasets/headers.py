@@ -18,7 +18,9 @@ def check_header(place: str, names: Sequence[str]) -> None:
     """Raise if two columns have the same name: nobody could say which is meant."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise InvalidInput(f"{place}: no two columns may have the same name, got {twice[0]!r} more than once")
+        raise InvalidInput(
+            f"{place}: no two columns may have the same name, got {twice[0]!r} more than once; rename one"
+        )
 
 
 def find_label(place: str, names: Sequence[str], label: Column | None) -> str:

@@ -56,7 +56,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         with gzip.open(path) as file:
             raw = file.read()
     except BROKEN as problem:
-        raise InvalidInput(f"{path} cannot be read to its end: {problem}") from None
+        raise InvalidInput(f"{path} cannot be read to its end: {problem}; remove it, and load again") from None
     if raw[:3] != b"\0\0\x08" or len(raw) < 4 + 4 * raw[3]:
         raise InvalidInput(f"{path} must be an idx file of bytes, but it starts with {raw[:4].hex(' ') or 'nothing'}")
     shape = tuple(np.frombuffer(raw, ">u4", count=raw[3], offset=4).tolist())

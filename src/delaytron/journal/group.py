@@ -91,7 +91,7 @@ class GroupCommit:
         inside = self._inside
         if inside is None or inside.thread != get_ident():
             return False
-        self._withdraw(inside, JournalError("interrupted"))
+        self._withdraw(inside, JournalError("interrupted; try again"))
         return True
 
     def close(self, reason: str) -> None:

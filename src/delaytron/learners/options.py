@@ -78,14 +78,14 @@ def read_common(learner: Any, common: Common) -> tuple[dict[str, Any], FeedbackM
     feedback_model = read_feedback_model(options["noise"], options["expire_after"], options["on_expiry"])
     options["expire_after"] = feedback_model.expire_after if feedback_model.expires else None
     if learner.feedback_type == "label" and (feedback_model.flips or feedback_model.as_wrong):
-        raise InvalidInput(f"{learner.name} is told the true label: it takes no noise and no on_expiry='wrong'")
+        raise InvalidInput(f"{learner.name} is told the true label: leave out noise and on_expiry='wrong'")
     return options, feedback_model
 
 
 def read_allowed(learner: Any, allowed: Any) -> Ints:
     """Return the labels among which to choose, in ascending order, or raise."""
     if not learner.rule.restricts:
-        raise InvalidInput(f"{learner.name} plays sets of labels: it takes no allowed=...")
+        raise InvalidInput(f"{learner.name} plays sets of labels: it takes no allowed=..., leave it out")
     try:
         given = np.asarray(allowed)
     except ValueError:

@@ -113,7 +113,7 @@ def _check_names(features: dict[str, Any]) -> dict[str, Any]:
     for name in features:
         if name[:1] == "_" and name != TEXT:
             raise InvalidInput(
-                f"feature {name[:60]!r} cannot be written to dsjson: names that begin with _ are no features there"
+                f"feature {name[:60]!r} cannot be written to dsjson, where no name begins with _; rename it"
             )
     return features
 

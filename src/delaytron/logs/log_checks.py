@@ -21,7 +21,7 @@ def checked_table(table: "pa.Table", about: About) -> "pa.Table":
         raise InvalidInput(f"a log needs the column {missing[0]!r}, got {', '.join(table.column_names)}; {EXPECTED}")
     twice = [name for name in table.column_names if table.column_names.count(name) > 1]
     if twice:
-        raise InvalidInput(f"a log has each column once, got {twice[0]!r} twice")
+        raise InvalidInput(f"a log must have each column once, got {twice[0]!r} twice")
     typed = _typed(table, log_schema(kind_of(table.schema), about))
     _check_columns(typed, about)
     _check_times(typed)

@@ -67,8 +67,8 @@ class ApiKeys:
         """Raise if a request with this header may not do what needs a scope."""
         has = self.scope_of(authorization)
         if has is None:
-            given = "no API key; send it" if authorization is None else "no API key that is known here; check the key"
-            raise Unauthorized(f"this request has {given} in the header Authorization: Bearer KEY, in Python by key=")
+            given = "no API key" if authorization is None else "no API key that is known here"
+            raise Unauthorized(f"this request has {given}; send one as Authorization: Bearer KEY, in Python by key=KEY")
         if scope == "admin" and has != "admin":
             raise Forbidden("this needs an admin key, and the request has a client key; ask who runs the service")
 

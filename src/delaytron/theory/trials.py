@@ -182,8 +182,9 @@ def _suitable(known: Sequence[Comparator], kind: str | None, data: Dataset) -> S
         kind = "separating" if separating and data.certificate is not None else "best"
     found = separating[:1] if kind == "separating" else known
     if not found:
-        lacking = "weights without loss are known; try comparator best" if known else "weights but 0 are known"
-        raise InvalidInput(f"of {data.name} no {lacking}")
+        lacking = "no weights without loss are known" if known else "no weights but 0 are known"
+        other = "take the comparator best" if known else "give more rows"
+        raise InvalidInput(f"{data.name}: {lacking}; {other}")
     return found
 
 
