@@ -103,7 +103,7 @@ TEXT = {
     "blank lines only": ("a.csv", b"\n\r\n\n", ", line 1: must have at least two columns"),
     "a header only": ("a.csv", b"age,label\n", ", line 2: there must be at least one row after the header, got none"),
     "one column": ("a.csv", b"label\nx\ny\n", ", line 1: must have at least two columns"),
-    "a name twice": ("a.csv", b"a,a,label\n1,2,x\n", ", line 1: no two columns may have the same name, got 'a' twice"),
+    "a name twice": ("a.csv", b"a,a,label\n1,2,x\n", ", line 1: no two columns may have the same name, got 'a' more"),
     "no column like a label": ("a.csv", b"a,b\n1,x\n", ", line 1: no column is called label, class, target or y; pass"),
     "two columns like a label": ("a.csv", b"y,Class\n1,x\n", ", line 1: y, Class may all be the label; pass"),
     "a quote that is never closed": ("a.csv", b'a,label\n1,x\n2,"y\n3,x\n', ", line 3: a quote is opened and never"),
