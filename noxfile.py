@@ -61,4 +61,4 @@ def newest(session):
 def check(session, *options):
     """Try the installed package without the repository, then run the tests."""
     session.run("python", "-I", "tests/smoke.py", "experiments")
-    session.run("python", "-m", "pytest", "-p", "no:cacheprovider", *options, *(session.posargs or PART))
+    session.run("python", "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", *options, *(session.posargs or PART))
