@@ -109,7 +109,7 @@ class Model:
         x : dict, or what else `features` says
             What is known when it is decided.
         id : str, optional
-            By which `feedback` will name the decision; by default 32 digits that nobody can guess. No id can be used twice.
+            By which `feedback` will name the decision; by default 32 random digits. No id can be used twice.
         allowed : list of classes, optional
             Choose among these only; by default among all that are not retired.
         """
