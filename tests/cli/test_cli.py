@@ -265,7 +265,7 @@ class TestCompare:
 
     def test_who_cannot_play_is_listed_with_the_reason(self):
         flags = [*THREE, "--noise", "0.1,0.2"]
-        assert "perceptron cannot play: perceptron is told the true label: it takes no noise" in output_of(
+        assert "perceptron cannot play: perceptron is told the true label: leave out noise" in output_of(
             "compare", *flags
         )
         document = json.loads(output_of("compare", *flags, "--json"))

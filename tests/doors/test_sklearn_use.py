@@ -215,14 +215,14 @@ def test_bad_pieces_change_nothing():
     classifier = DelayedClassifier(delay=5, random_state=0)
     with pytest.raises(dt.InvalidInput, match=r"needs classes=\[...\]"):
         classifier.partial_fit(X, y)
-    with pytest.raises(dt.InvalidInput, match=r"labels of classes only, \[0 1\]; got .*2"):
+    with pytest.raises(dt.InvalidInput, match=r"labels of classes only, 0, 1; got 2"):
         classifier.partial_fit(X, y, classes=[0, 1])
     with pytest.raises(dt.InvalidInput, match="scale the features"):
         classifier.partial_fit(X * 1e60, y, classes=[0, 1, 2])
     assert not hasattr(classifier, "classes_")
     classifier.partial_fit(X, y, classes=[0, 1, 2])
     twin = pickle.loads(pickle.dumps(classifier))  # noqa: S301 - our own
-    with pytest.raises(dt.InvalidInput, match=r"labels of classes only, \[0 1 2\]; got .*9"):
+    with pytest.raises(dt.InvalidInput, match=r"labels of classes only, 0, 1, 2; got 9"):
         classifier.partial_fit(X, np.where(y == 2, 9, y))
     with pytest.raises(dt.InvalidInput, match="classes must be those of the first call"):
         classifier.partial_fit(X, y, classes=[0, 1])

@@ -8,7 +8,8 @@ from delaytron.cli.data_options import LOADED_AS
 from delaytron.files.advice import with_advice
 
 OTHER_NAMES = {**LOADED_AS, "classes": "n_classes"}  # of options in Python, where these are not those of the flags
-NUMBERS = {"a valid integer": "an integer", "a valid number": "a number"}
+NUMBERS = {"a valid integer": "an integer", "a valid number": "a number", "int": "an integer", "float": "a number"}
+OLDER = re.compile(r"Invalid value for '(--[\w-]+)': ('.{,40}).* is not a valid (int|float)")  # of typer 0.28
 
 
 def usage_line(problem: Any) -> str:
@@ -23,7 +24,8 @@ def _bad_value(problem: Any) -> str | None:
     """Return what a value must be and what came, where the parser tells it."""
     errors = getattr(problem.__cause__, "errors", None)
     if errors is None:
-        return None
+        found = OLDER.match(problem.format_message())
+        return f"{found[1]} must be {NUMBERS[found[3]]}, got {found[2]}" if found else None
     error = errors()[0]
     wanted = error["msg"].partition(",")[0].removeprefix("Input should be ")
     return f"{problem.param.opts[0]} must be {NUMBERS.get(wanted, wanted)}, got {str(error['input'])[:40]!r}"
