@@ -1,11 +1,16 @@
 """The files that `delaytron evaluate` reads: logs, saved learners, probabilities; and how policies are written."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
+import typer
 
 from delaytron.cli.options import read_pair
+from delaytron.cli.problems import with_flags
 from delaytron.errors import InvalidInput
 from delaytron.evaluation.policy_names import read_name
 from delaytron.learners import LEARNERS
@@ -15,8 +20,30 @@ DSJSON = (".dsjson", ".json", ".jsonl", ".log")
 ENDINGS = f".parquet, .csv, or dsjson: {', '.join(DSJSON)}"
 
 
-def read_log(path: Path, reward_scale: str = "0,1") -> Any:
-    """Read a log in the format that its ending tells."""
+Action = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="Of dsjson: what tells actions apart, a feature such as i.id, or number.",
+        show_default="_tag, id, tag or name, if every action has one; else number",
+    ),
+]
+
+
+def read_log(path: Path, reward_scale: str = "0,1", action: str | None = None) -> tuple[Any, list[str]]:
+    """Read a log in the format that its ending tells; return it with what makes it doubtful."""
+    with catch_warnings(record=True) as caught:
+        simplefilter("always", UserWarning)
+        log = _read(path, reward_scale, action)
+    return log, in_flags(str(each.message) for each in caught if each.category is UserWarning)
+
+
+def in_flags(warnings: Iterable[str]) -> list[str]:
+    """Return warnings about a log with the options of the command line."""
+    return [re.sub(r"(?<=--action )'([\w.]+)'", r"\1", with_flags(warning, ["--action"])) for warning in warnings]
+
+
+def _read(path: Path, reward_scale: str, action: str | None) -> Any:
     from delaytron import logs  # noqa: PLC0415 - `--help` needs none of it
 
     if not path.is_file():
@@ -28,7 +55,7 @@ def read_log(path: Path, reward_scale: str = "0,1") -> Any:
     if ending == ".csv":
         return logs.read_open_bandit(path)
     if ending in DSJSON:
-        return logs.read_dsjson(path, reward_scale=read_scale(reward_scale))
+        return logs.read_dsjson(path, action=action, reward_scale=read_scale(reward_scale))
     raise InvalidInput(f"a log must end in {ENDINGS}; got {str(path)!r}")
 
 

@@ -40,10 +40,10 @@ def rows_note(given: str, data: datasets.Dataset | datasets.FileStream, n_rounds
     return [f"rows: {some} {data.n_rows:,}, in file order; --shuffle mixes them"]
 
 
-def tell(notes: Iterable[str]) -> None:
+def tell(notes: Iterable[str], kind: str = "note") -> None:
     """Say on stderr what was done with a file, a line each."""
     for note in notes:
-        typer.echo(f"delaytron: note: {' '.join(note.split())}", err=True)
+        typer.echo(f"delaytron: {kind}: {' '.join(note.split())}", err=True)
 
 
 def split_delays(texts: Sequence[str]) -> list[str]:
