@@ -313,6 +313,10 @@ class TestCompare:
             (["synsep", "--plot", "errors.txt"], "a figure must end in .png, .pdf, .svg; got 'errors.txt'"),
             (["digits", "--samples", "9"], "data set digits takes no options; got --samples"),
             ([], "Missing argument"),
+            (
+                ["--data", "digits"],
+                "No such option: --data; the data set is an argument, as in delaytron compare digits",
+            ),
         ],
     )
     def test_bad_input_is_one_line_and_exit_code_2(self, flags, message):

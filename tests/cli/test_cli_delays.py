@@ -207,7 +207,7 @@ def complain(message, *args):
 
 
 def test_files_that_cannot_be_read_are_one_line_and_exit_code_2(tmp_path):
-    complain("no such file; the examples are college, dengue, retweets", tmp_path / "absent.csv")
+    complain("no such file; published are college, dengue, retweets; check the name", tmp_path / "absent.csv")
     complain("Is a directory", tmp_path)
     cut = tmp_path / "cut.csv.gz"
     cut.write_bytes(gzip.compress(LOG.encode())[:-12])

@@ -411,7 +411,9 @@ def test_bad_input_is_one_line_and_exit_code_2(flags, message):
 
 def test_what_is_missing_or_does_not_fit_is_one_line_and_exit_code_2():
     complain("classes must be given where there are no data", *shlex.split("--rounds 100 --delay 1 --target 0.1"))
-    complain("Missing option '--target'", *shlex.split("--rounds 100 --delay 1"))
+    complain("Missing --rounds, --delay, --target, --classes or --data; see delaytron plan --help")
+    complain("Missing --target, --classes or --data", *shlex.split("--rounds 100 --delay 1"))
+    complain("Missing option '--target'", *shlex.split("--rounds 100 --delay 1 --classes 3"))
     complain(
         "classes must be those of the data, 10, or left out; got 9",
         *shlex.split("--rounds 100 --delay 1 --target 0.1 --data digits --classes 9"),

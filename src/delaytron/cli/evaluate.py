@@ -41,6 +41,7 @@ Clip = Annotated[float | None, typer.Option(help="The largest weight.", show_def
 RewardScale = Annotated[
     str, typer.Option(metavar="LOW,HIGH", help="Of dsjson: rewards from LOW to HIGH become 0 to 1.")
 ]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Of dsjson: leave out lines that cannot be used.")]
 Seed = Annotated[int, typer.Option(help="Of learners that learn from the log, and of the rejections of replay.")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw values and intervals: .png, .pdf or .svg.")]
 Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a line per policy.")]
@@ -57,6 +58,7 @@ def evaluate(
     clip: Clip = None,
     reward_scale: RewardScale = "0,1",
     action: Action = None,
+    skip_bad: SkipBad = False,
     seed: Seed = 0,
     plot: Plot = None,
     csv: Csv = None,
@@ -73,7 +75,7 @@ def evaluate(
     """
     files = targets(plot, csv, output, "evaluation", "evaluation")
     with busy(f"reading {log}"):
-        given, doubts = read_log(log, reward_scale, action)
+        given, doubts = read_log(log, reward_scale, action, skip_bad)
     tell(doubts, "warning")
     asked = [read_policy_text(text) for text in policy]
     options = {"method": method, "quantity": quantity, "missing": missing, "wait": wait, "clip": clip, "seed": seed}
