@@ -96,6 +96,14 @@ def digits():
     """Load a data set by its name."""
     done = command("run", "delaytron", "--data", "digits", "--rounds", "50", "--json")
     check(done, None, b"", "sklearn")
+    listed = {row["dataset"]: row["availability"] for row in json.loads(command("datasets", "--json").stdout)}
+    assert listed["digits"] == ("yes" if find_spec("sklearn") else "install")
+
+
+def download():
+    """Ask for a data set that is downloaded, where that is not possible."""
+    if find_spec("pooch") is None:
+        check(command("datasets", "show", "usps", DELAYTRON_DATA="", XDG_CACHE_HOME=os.getcwd()), None, b"", "pooch")
 
 
 def experiment():
@@ -134,7 +142,8 @@ def doors():
             import_module(f"delaytron.{name}")
         except dt.InvalidInput as problem:
             said = str(problem)
-        assert said == ("" if find_spec(name) else missing_text(name))
+        own = f"delaytron.{name}"
+        assert said == ("" if find_spec(name) else missing_text(own if own in LIBRARIES else name))
 
 
 def log():
@@ -148,9 +157,10 @@ def log():
     assert said == ("" if find_spec("pyarrow") else missing_text("pyarrow"))
 
 
-def command(*args):
+def command(*args, **variables):
     """Run a command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "delaytron", *args], capture_output=True, text=True, check=False)
+    words, env = [sys.executable, "-m", "delaytron", *args], os.environ | variables
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=env)
 
 
 def check(done, file, magic, library):
@@ -164,7 +174,21 @@ def check(done, file, magic, library):
     assert file is None or Path(file).read_bytes().startswith(magic)
 
 
-CORE = [learn_and_save, journal, simulate, commands, figure, table, parquet, digits, service, client, doors, log]
+CORE = [
+    learn_and_save,
+    journal,
+    simulate,
+    commands,
+    figure,
+    table,
+    parquet,
+    digits,
+    download,
+    service,
+    client,
+    doors,
+    log,
+]
 OF_EXTRAS = {"experiments": [experiment]}
 
 

@@ -1,6 +1,7 @@
 """What is installed with what: the version, the extras, and the line that a missing library ends in."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -113,22 +114,28 @@ learner = dt.Delaytron(2, 2, seed=0)
 learner.feedback(learner.decide([1.0, 0.0]).id, correct=True)
 result = dt.simulate("delaytron", ([[1.0, 0.0], [0.0, 1.0]], [0, 1]), rounds=9, runs=2)
 for call in (
-    lambda: result.plot("a.png"), result.to_table, lambda: dt.datasets.load("digits"), lambda: dt.datasets.load("a.csv")
+    lambda: result.plot("a.png"), result.to_table, lambda: dt.datasets.load("digits"),
+    lambda: dt.datasets.load("a.csv"), lambda: dt.datasets.load("usps"), lambda: dt.datasets.load("news20"),
+    lambda: __import__("delaytron.sklearn"),
 ):
     try:
         call()
     except dt.InvalidInput as problem:
         print(problem)
+from delaytron.datasets.catalogue import CARDS
+from delaytron.datasets.downloads import availability
+print(availability(CARDS["digits"]))
 """
 
 
 def test_learning_works_without_the_optional_libraries(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,a\n2,b\n")
     code = WITHOUT.format(blocked=sorted(OPTIONAL))
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    words, env = [sys.executable, "-c", code], os.environ | {"DELAYTRON_DATA": "", "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
-    wanted = [missing_text(module) for module in ("matplotlib", "pyarrow", "sklearn", "pyarrow")]
-    assert done.stdout.splitlines() == wanted
+    asked = ("matplotlib", "pyarrow", "sklearn", "pyarrow", "pooch", "sklearn", "delaytron.sklearn")
+    assert done.stdout.splitlines() == [*map(missing_text, asked), "install"]
 
 
 @pytest.mark.parametrize("given", [None, "elsewhere"])

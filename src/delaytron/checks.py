@@ -59,6 +59,21 @@ def did_you_mean(word: Any, words: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
+def not_there(path: Path) -> str:
+    """Return the end of a message about a file that is not there: the nearest name in its folder, or what to do.
+
+    Examples
+    --------
+    >>> not_there(Path(__file__).with_name("cheks.py")), not_there(Path("no_folder", "log.csv"))
+    ('; did you mean checks.py?', '; check the name')
+    """
+    try:
+        names = [each.name for each in os.scandir(path.parent) if each.is_file()]
+    except OSError:
+        names = []
+    return did_you_mean(path.name, names) or "; check the name"
+
+
 def check_number(name: str, value: Any) -> float:
     """A finite real number, as a float."""
     try:

@@ -1,6 +1,7 @@
 """Libraries that not everybody needs: they come with an extra, and where one is missing, one line says which."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import NamedTuple
 
 from delaytron.errors import MissingLibrary
@@ -15,6 +16,7 @@ class Library(NamedTuple):
 
 
 LIBRARIES = {
+    "delaytron.sklearn": Library("scikit-learn", "sklearn", "delaytron.sklearn needs"),
     "distributed": Library("distributed", "dask", "backend 'dask' needs"),
     "gymnasium": Library("gymnasium", "gymnasium", "delaytron.gymnasium needs"),
     "httptools": Library("httptools", "serve", "the service needs"),
@@ -24,18 +26,20 @@ LIBRARIES = {
     "onnx": Library("onnx", "onnx", "export_onnx needs"),
     "pooch": Library("pooch", "datasets", "downloading data needs"),
     "psycopg": Library("psycopg", "postgres", "a service on PostgreSQL needs"),
-    "pyarrow": Library("pyarrow", "tables", "tables, CSV and Parquet files need"),
+    "pyarrow": Library("pyarrow", "tables", "logs and tables (CSV, Parquet) need"),
     "ray": Library("ray", "ray", "backend 'ray' needs"),
     "river": Library("river", "river", "delaytron.river needs"),
-    "sklearn": Library("scikit-learn", "datasets", "this data set, bound or classifier needs"),
+    "sklearn": Library("scikit-learn", "datasets", "this data set or bound needs"),
     "starlette": Library("starlette", "serve", "the service needs"),
     "torch": Library("PyTorch", "features", "building features needs"),
     "uvicorn": Library("uvicorn", "serve", "the service needs"),
 }
 
 
-def needs(module: str) -> None:
+def needs(module: str, user: str | None = None) -> None:
     """Raise if a library is not installed: stands before the import of every library that an extra brings.
+
+    Where several extras bring a library, `user` is the module for which one of them is meant.
 
     Examples
     --------
@@ -46,7 +50,18 @@ def needs(module: str) -> None:
     except ModuleNotFoundError as problem:
         if problem.name != module:  # the library is there and broken
             raise
-        raise MissingLibrary(missing_text(module)) from None
+        raise MissingLibrary(missing_text(user or module)) from None
+
+
+def is_installed(module: str) -> bool:
+    """Whether a library is there; it is not loaded.
+
+    Examples
+    --------
+    >>> is_installed("numpy"), is_installed("no_such_library")
+    (True, False)
+    """
+    return find_spec(module) is not None
 
 
 def missing_text(module: str) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from delaytron.extras import needs
 
-needs("sklearn")
+needs("sklearn", "delaytron.sklearn")
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if

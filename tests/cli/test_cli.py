@@ -303,7 +303,7 @@ class TestCompare:
             (["sinsep"], "; got 'sinsep'; did you mean synsep?"),
             (["synsep", "--learner", "pap"], "; got 'pap'; did you mean pab?"),
             (["synsep", "--learner", "pab,"], "learner must be one of"),
-            (["synsep", "--delay", "0"], "D must be an integer of at least 1, got 0"),
+            (["synsep", "--delay", "0"], "--delay must be an integer of at least 1, got 0"),
             (["synsep", "--budget", "0"], "budget must be an integer of at least 1, got 0"),
             (["synsep", "--tuning-runs", "0"], "--tuning-runs must be an integer of at least 1, got 0"),
             (["synsep", "--workers", "0"], "workers must be an integer of at least 1, got 0"),
@@ -313,6 +313,10 @@ class TestCompare:
             (["synsep", "--plot", "errors.txt"], "a figure must end in .png, .pdf, .svg; got 'errors.txt'"),
             (["digits", "--samples", "9"], "data set digits takes no options; got --samples"),
             ([], "Missing argument"),
+            (
+                ["--data", "digits"],
+                "No such option: --data; the data set is an argument, as in delaytron compare digits",
+            ),
         ],
     )
     def test_bad_input_is_one_line_and_exit_code_2(self, flags, message):
@@ -394,7 +398,9 @@ BAD = [
     (["delaytron", "--gamma", "0.1,1.3"], "gamma must be in (0, 1], got 1.3"),
     (["delaytron", "--gamma", "many"], "gamma must be a finite number, got 'many'"),
     (["delaytron", "--gamma", "nan"], "gamma must be a finite number, got nan"),
-    (["--delay", "0"], "D must be an integer of at least 1, got 0"),
+    (["--delay", "0", "--data", "absent.csv"], "--delay must be an integer of at least 1, got 0"),
+    (["--delay", "log2.csv"], "got 'log2.csv': did you mean trace:log2.csv?"),
+    (["--delay", "0"], "--delay must be an integer of at least 1, got 0"),
     (["--delay", "often"], "+missing:RATE; got 'often'"),
     (["--delay", "trace:/nowhere/trace.txt"], "cannot read the trace '/nowhere/trace.txt'"),
     (["--runs", "0"], "runs must be an integer of at least 1, got 0"),

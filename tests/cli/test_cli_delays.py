@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from conftest import REAL_DATA
 from delaytron import cli
 from delaytron.cli.delays import BLOCKS
-from delaytron.delays import Trace, example
+from delaytron.delays import Trace, example, parse
 from delaytron.delays.summary import summarize
 
 real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
@@ -22,6 +22,10 @@ shown,clicked,seconds
 """
 
 
+SMALL = ["--samples", "300", "--rounds", "200", "--runs", "1"]
+NOTES = ("delaytron: note: times: numbers taken as seconds", "delaytron: note: waiting times: 1 round in a unit")
+
+
 def delaytron(*args, columns=80):
     return CliRunner().invoke(
         cli.app, ["delays", *map(str, args)], env={"COLUMNS": str(columns)}, prog_name="delaytron"
@@ -31,7 +35,7 @@ def delaytron(*args, columns=80):
 def output_of(*args, **options):
     result = delaytron(*args, **options)
     assert result.exit_code == 0, result.output
-    assert result.stderr == "" or result.stderr.startswith("delaytron: note: times: numbers taken as seconds")
+    assert result.stderr == "" or result.stderr.startswith(NOTES)
     assert result.stderr.count("\n") <= 1
     return result.stdout
 
@@ -83,9 +87,42 @@ def test_json_holds_exactly_the_numbers_of_the_library():
 def test_columns_are_named_and_the_hint_names_them_too(log):
     text = output_of(log, "--event", "shown", "--outcome", "clicked")
     assert "log.csv: 3 rounds, 33.3% never answered, 66.7% only after the last" in text
-    assert f"  dt.delays.Trace.from_file('{log}', event='shown', outcome='clicked')\n" in text
+    assert f"  delaytron run --delay trace:{log},event=shown,outcome=clicked\n" in text
     document = json.loads(output_of(log, "--wait", "seconds", "--rate", "0.1", "--json"))
     assert document["quantiles"]["1.0"] == Trace.from_file(log, wait="seconds", rate=0.1).delays[0] == 30
+
+
+@pytest.mark.parametrize(
+    "flags", [["--event", "shown", "--outcome", "clicked"], ["--wait", "seconds", "--rate", "0.5", "--unit", "s"]]
+)
+def test_the_hint_is_played_as_it_is_printed(log, flags):
+    words = next(line for line in delaytron(log, *flags).stdout.splitlines() if "--delay trace:" in line).split()
+    result = CliRunner().invoke(cli.app, [*words[1:], *SMALL, "--json"])
+    assert result.exit_code == 0, result.output
+    (played,) = json.loads(result.stdout)
+    assert played["delay"] == words[-1] == str(parse(words[-1]))
+
+
+def test_a_name_that_the_notation_cannot_write_is_left_to_python(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(LOG.replace("seconds", '"a,rate=2"'))
+    assert "dt.delays.Trace.from_file(" in delaytron(path, "--wait", "a,rate=2").stdout
+
+
+def test_what_was_taken_for_rounds_is_told(log, tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("seconds\n300\n5\n")
+    note = "delaytron: note: header 'seconds' skipped, numbers taken as rounds; "
+    assert delaytron(path).stderr.startswith(f"{note}--wait seconds --rate R takes them as waiting times")
+    result = CliRunner().invoke(cli.app, ["run", "--delay", f"trace:{path}+missing:0.1", *SMALL])
+    assert result.stderr.startswith(f"{note}trace:{path},wait=seconds,rate=R takes them as waiting times")
+    assert delaytron(path, "--wait", "seconds", "--rate", 1).stderr == ""
+    rate = "delaytron: note: waiting times: 1 round in a unit of them; "
+    assert delaytron(log, "--wait", "seconds").stderr == f"{rate}--rate R says otherwise\n"
+    result = CliRunner().invoke(cli.app, ["run", "--delay", f"trace:{log},wait=seconds", *SMALL])
+    assert result.stderr == f"{rate}--delay trace:{log},wait=seconds,rate=R says otherwise\n"
+    path.write_text("delay_in_rounds\n300\n5\n")
+    assert delaytron(path).stderr == ""
 
 
 def test_a_name_with_a_space_is_quoted_in_the_hint(tmp_path):
@@ -139,10 +176,14 @@ def test_a_folder_gets_numbers_and_a_picture(log, tmp_path):
         ("PAR1...", [], "log.csv: a trace is CSV, TSV, text or .npy, not Parquet"),
         ("event,outcome\n5,4\n", [], "log.csv, line 2: the outcome 4 lies before its event 5"),
         ("event,outcome\n5,soon\n", [], "log.csv, line 2: outcome must be numbers or ISO times"),
-        ("a,b\n5,6\n", [], "log.csv, line 1: one column must start with event and one with outcome, got a, b"),
+        ("a,b\n5,6\n", [], "got a, b; name the columns as --event COLUMN --outcome COLUMN, or --wait COLUMN --rate R"),
         ("a,b\n5,6\n", ["--event", "a", "--outcome", "c"], "there must be one column 'c'; the columns are a, b"),
-        ("a,b\n5,6\n", ["--event", "a"], "name two columns of times, event and outcome"),
-        ("a,b\n5,6\n", ["--rate", "2"], "name two columns of times"),
+        (
+            "a,b\n5,6\n",
+            ["--event", "a"],
+            "columns must be named as --event COLUMN --outcome COLUMN, or --wait COLUMN --rate R; got event",
+        ),
+        ("a,b\n5,6\n", ["--rate", "2"], "columns must be named as --event"),
         ("a,b\n5,6\n", ["--wait", "a", "--rate", "0"], "rate must be above 0, got 0.0"),
         ("event,outcome\n5\n", [], "log.csv, line 2: must have 2 cells like the first row, got 1"),
         ("", [], "log.csv: there is no delay in this file"),
@@ -166,7 +207,7 @@ def complain(message, *args):
 
 
 def test_files_that_cannot_be_read_are_one_line_and_exit_code_2(tmp_path):
-    complain("no such file; the examples are college, dengue, retweets", tmp_path / "absent.csv")
+    complain("no such file; published are college, dengue, retweets; check the name", tmp_path / "absent.csv")
     complain("Is a directory", tmp_path)
     cut = tmp_path / "cut.csv.gz"
     cut.write_bytes(gzip.compress(LOG.encode())[:-12])
@@ -190,10 +231,11 @@ def test_what_the_hint_says_can_be_played(delay):
 @real
 def test_the_examples_in_the_help_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "clicks.csv").write_text(LOG.replace("shown", "shown_at").replace("clicked", "clicked_at"))
+    (tmp_path / "outcomes.csv").write_text(LOG.replace("shown", "created_at").replace("clicked", "resolved_at"))
+    (tmp_path / "delays.txt").write_text("3\n1\n2\n")
     (tmp_path / "waits.csv").write_text(LOG)
     lines = [line.split() for line in output_of("--help").splitlines() if line.startswith(" delaytron delays ")]
     assert len(lines) == 4
     for _, _, *args in lines:
         output_of(*args)
-    assert (tmp_path / "dengue.png").exists()
+    assert (tmp_path / "delays.png").exists()

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import delaytron as dt
 from delaytron import cli
+from dsjson_lines import event, write
 from known_logs import K, make_log
 
 
@@ -104,6 +105,25 @@ def test_bad_input_is_one_line(folder, args, message):
     assert shown.stdout == ""
     assert message in shown.stderr
     assert len(shown.stderr.splitlines()) == 1
+
+
+def test_lines_that_cannot_be_used_and_journals_name_options(folder, tmp_path):
+    lines = [event(f"e{k}", k % 3, reward=-float(k)) for k in range(3)]
+    lines += [{key: value for key, value in event("bare").items() if key not in ("_label_probability", "p")}]
+    log = str(write(tmp_path / "log.dsjson", lines))
+    shown = CliRunner().invoke(cli.app, ["evaluate", log, "--policy", "logged"])
+    assert shown.stderr.endswith(
+        "got -1.0: --reward-scale LOW,HIGH maps those from LOW to HIGH to 0 to 1; --skip-bad leaves such lines out\n"
+    )
+    words = ["evaluate", log, "--policy", "logged", "--reward-scale=-2,0"]
+    shown = CliRunner().invoke(cli.app, words)
+    assert "write down with which probability the action was taken; --skip-bad leaves such lines out" in shown.stderr
+    assert json.loads(CliRunner().invoke(cli.app, [*words, "--skip-bad", "--json"]).stdout)["rounds"] == 3
+    with dt.Model(["a", "b"], features=1, journal=tmp_path / "shop.db"):
+        pass
+    shown = CliRunner().invoke(cli.app, ["evaluate", str(tmp_path / "shop.db"), "--policy", "logged"])
+    path = tmp_path / "shop"
+    assert shown.stderr.endswith(f"is a journal; write its log first: delaytron export {path}.db {path}.parquet\n")
 
 
 @pytest.mark.parametrize("name", ["none.parquet", "log.xlsx"])

@@ -59,6 +59,7 @@ def test_the_document(log, tmp_path):
         "reward_scale": [0.0, 1.0],
         "mean_reward": 5 / 9,
         "mean_reward_margin": pytest.approx(1.959964 * (20 / 81 / 8) ** 0.5),
+        "warnings": [],
     }
     assert delaytron("verify", tmp_path / "shop.db").exit_code == 0
     with dt.Model.open(tmp_path / "shop.db") as model:
@@ -112,6 +113,35 @@ def test_the_notes(tmp_path):
         assert part in words, words
     result = delaytron("import", log, "--journal", tmp_path / "b.db", "--bits", 10, "--action-features")
     assert "vary between events; rows have them under _action" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("noise", "advice"),
+    [
+        (0, "--action Action.topic tells them apart, or say --action number if"),
+        (1, "give every action an id of its own"),
+    ],
+)
+def test_places_at_which_other_actions_stand_are_no_classes(tmp_path, noise, advice):
+    orders = [["sport", "news", "art"], ["art", "sport", "news"], ["news", "art", "sport"]]
+    orders[2][0] = "art" if noise else "news"  # twice in one event
+    lines = [
+        event(f"e{k}", reward=1.0, multi=[{"Action": {"topic": topic, "age": 1}} for topic in order])
+        for k, order in enumerate(orders)
+    ]
+    log = write(tmp_path / "log.dsjson", lines)
+    result = delaytron("import", log, "--journal", tmp_path / "a.db", "--bits", 10, "--json")
+    (warning,) = json.loads(result.stdout)["warnings"]
+    assert result.stderr == f"delaytron: warning: {warning}\n"
+    assert "the n-th action differs between events" in warning
+    assert advice in warning
+    asked = "number" if noise else "Action.topic"
+    assert document_of(log, "--journal", tmp_path / "b.db", "--action", asked)["warnings"] == []
+    shown = delaytron("evaluate", log, "--policy", "uniform", "--json")
+    assert shown.stderr == f"delaytron: warning: {log}: {warning}\n"
+    assert json.loads(shown.stdout)["warnings"] == [f"{log}: {warning}"]
+    shown = delaytron("evaluate", log, "--policy", "uniform", "--action", asked, "--json")
+    assert (shown.stderr, json.loads(shown.stdout)["warnings"], json.loads(shown.stdout)["classes"]) == ("", [], 3)
 
 
 def test_several_logs_and_options(tmp_path):

@@ -427,7 +427,7 @@ class TestBadInput:
         ("args", "words"),
         [
             (["verify", "absent.db"], "there is no journal absent.db"),
-            (["verify", "text.db"], "not a journal"),
+            (["verify", "text.db"], "not a journal: it is no SQLite file; give another path"),
             (["verify", "."], "folder"),
             (["verify"], "Missing argument"),
             (["export", "absent.db", "o.parquet"], "there is no journal"),

@@ -233,6 +233,8 @@ def test_an_option_that_does_not_fit_is_one_line(name, content, flags, message, 
 def test_a_file_that_is_not_there_is_one_line_that_says_what_is(tmp_path):
     said = refused(tmp_path / "a.csv")
     assert said == f"there is no file {tmp_path / 'a.csv'}; check the name"
+    (tmp_path / "tickets.csv").touch()
+    assert refused(tmp_path / "ticket.csv").endswith("ticket.csv; did you mean tickets.csv?")
     assert_one_line(run("--data", tmp_path / "a.csv"), said)
 
 

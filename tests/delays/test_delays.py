@@ -127,10 +127,54 @@ def test_a_trace_of_a_file_is_written_as_the_text_that_reads_it(tmp_path):
     assert draw(parse(str(thinned))).tolist() == draw(thinned).tolist()
 
 
+@pytest.mark.parametrize(
+    ("header", "columns", "text"),
+    [
+        ("a,b", {"event": "a", "outcome": "b"}, ",event=a,outcome=b"),
+        ("a,b", {"event": "a", "outcome": "b", "unit": "min"}, ",event=a,outcome=b,unit=min"),
+        ("a,b", {"wait": "b"}, ",wait=b"),
+        ('"shown, at",b=', {"event": "shown, at", "outcome": "b="}, ",event=shown, at,outcome=b="),
+        ("a,b", {"wait": "b", "rate": 2.0}, ",wait=b,rate=2"),
+        ("a,b", {"wait": "b", "rate": 1 / 3, "unit": "h"}, ",wait=b,rate=0.3333333333333333,unit=h"),
+    ],
+)
+def test_columns_that_are_named_are_in_the_text(tmp_path, header, columns, text):
+    path = tmp_path / "log.csv"
+    path.write_text(f"{header}\n1,3\n2,\n4,9\n")
+    trace = Trace.from_file(path, **columns)
+    assert str(trace) == f"trace:{path}{text}"
+    again = parse(f"{trace}+missing:0.1").model
+    assert (str(again), again.delays.tolist()) == (str(trace), trace.delays.tolist())
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (",evnt=a", "what follows the file of a trace must be one of event, .*; got 'evnt'; did you mean event?"),
+        (",wait=a,wait=b", "log.csv,wait=a,wait=b names wait twice; leave one out"),
+        (",wait=a,rate=two", "rate must be a number of rounds in a unit of the waiting times, got 'two'"),
+        (",wait=a,rate=0", "rate must be above 0, got 0"),
+        (",wait=c", "there must be one column 'c'; the columns are a, b"),
+        (",event=a", "columns must be named as trace:.*log.csv,event=COLUMN,outcome=COLUMN or .*; got event"),
+        ("", "name the columns as trace:.*log.csv,event=COLUMN,outcome=COLUMN or trace:.*,wait=COLUMN,rate=R"),
+    ],
+)
+def test_columns_that_are_wrong_in_the_text(tmp_path, columns, message):
+    (tmp_path / "log.csv").write_text("a,b\n1,3\n")
+    with pytest.raises(InvalidInput, match=message):
+        parse(f"trace:{tmp_path / 'log.csv'}{columns}")
+
+
+def test_a_file_may_be_called_like_a_column(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a,wait=b").write_text("4\n")
+    assert str(parse("trace:a,wait=b")) == "trace:a,wait=b"
+
+
 def test_a_trace_that_a_file_does_not_tell_alone_has_no_such_text(tmp_path):
     path = tmp_path / "log.csv"
-    path.write_text("wait\n3\n5\n")
-    assert str(Trace.from_file(path, wait="wait")) == "trace of 2 delays, 0.0% never"
+    path.write_text('"a,rate=2"\n3\n5\n')
+    assert str(Trace.from_file(path, wait="a,rate=2")) == "trace of 2 delays, 0.0% never"
     path.write_text("0\n5\n")
     assert str(Trace(path, never=0)) == "trace of 2 delays, 50.0% never"
 
@@ -411,7 +455,7 @@ def test_text_names_a_trace_file(tmp_path):
     ],
 )
 def test_text_that_means_nothing_is_refused_with_what_is_allowed(text):
-    with pytest.raises(InvalidInput, match=r"a delay must be 1000 or uniform:D, .*trace:FILE, .*; got '"):
+    with pytest.raises(InvalidInput, match=r"delay must be 1000 or uniform:D, .*trace:FILE, .*; got '"):
         parse(text)
 
 
@@ -430,14 +474,16 @@ def test_a_wrong_delay_is_named(delay, message):
 
 
 def test_only_text_is_parsed():
-    with pytest.raises(InvalidInput, match=r"a delay must be text, 1000 or .*; got None"):
+    with pytest.raises(InvalidInput, match=r"delay must be text, 1000 or .*; got None"):
         parse(None)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0", "D must be an integer of at least 1, got 0"),
+        ("0", "^delay must be an integer of at least 1, got 0"),
+        ("1.5", "^delay must be an integer of at least 1, got 1.5"),
+        ("log2.csv", r"got 'log2.csv': did you mean trace:log2.csv\?"),
         ("fixed:2.5", "d must be an integer of at least 1, got 2.5"),
         ("geometric:nan", "mean must be a finite number, got nan"),
         ("10+missing:2", r"rate must be in \[0, 1\], got 2.0"),

@@ -263,9 +263,12 @@ def test_a_table_with_something_wrong_is_refused_with_its_line(tmp_path, text, m
             {"event": "event", "outcome": "clicked"},
             "log.csv: there must be one column 'clicked'; the columns are event, o",
         ),
-        ({"event": "event"}, "name two columns of times, event and outcome, or one of waiting times"),
-        ({"event": "event", "outcome": "outcome", "wait": "w"}, "name two columns of times"),
-        ({"rate": 2}, "name two columns of times"),
+        (
+            {"event": "event"},
+            r"columns must be named as trace:.*log.csv,event=COLUMN,outcome=COLUMN or trace:.*; got event$",
+        ),
+        ({"event": "event", "outcome": "outcome", "wait": "w"}, "columns must be named as"),
+        ({"rate": 2}, "columns must be named as .*; got rate"),
         ({"wait": "outcome", "rate": -2}, "rate must be above 0, got -2"),
     ],
 )

@@ -193,7 +193,7 @@ def test_a_copy_goes_on_as_the_original_would(digits):
         (DelayedClassifier("delaytrom"), "did you mean delaytron"),
         (DelayedClassifier(LogisticRegression()), "learner must be one of"),
         (DelayedClassifier(delay=0), "delay must be an integer of at least 1, got 0"),
-        (DelayedClassifier(delay="soon"), "a delay must be 1000 or uniform:D"),
+        (DelayedClassifier(delay="soon"), "delay must be 1000 or uniform:D"),
         (DelayedClassifier(parameters={"gama": 0.1}), "a parameter of bandit_logit must be one of lr, .*; got 'gama'"),
         (DelayedClassifier(parameters={"seed": 1}), "got 'seed'"),
         (DelayedClassifier(parameters=[1]), "parameters must be a dict"),

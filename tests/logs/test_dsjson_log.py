@@ -45,6 +45,17 @@ def test_classes_are_those_that_are_asked_for(tmp_path):
     assert log.allowed.tolist() == [[True, False, True]] * 2
 
 
+def test_places_at_which_other_actions_stand_are_warned_of(tmp_path):
+    there, back = ([{"topic": topic} for topic in order] for order in (("art", "news"), ("news", "art")))
+    lines = event("e1", reward=1, multi=there), event("e2", reward=0, multi=back)
+    with pytest.warns(UserWarning, match=r"the n-th action differs .*: action='topic' tells them apart") as caught:
+        read(tmp_path, *lines)
+    assert caught[0].filename == __file__
+    assert read(tmp_path, *lines, action="topic").classes == ("art", "news")
+    assert read(tmp_path, *lines, action="number").classes == (1, 2)
+    assert read(tmp_path, lines[0], event("e3", reward=0, multi=there)).classes == (1, 2)
+
+
 def test_numbers_stay_numbers_if_they_are_asked_for(tmp_path):
     log = dt.logs.from_arrays(features=np.eye(3), labels=[0, 1, 2], probs=[0.5] * 3, rewards=[1, 0, 1], n_classes=3)
     dt.logs.write_dsjson(log, tmp_path / "log.dsjson")

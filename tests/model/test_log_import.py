@@ -381,6 +381,9 @@ def test_rewards_outside_are_refused_with_the_range_of_the_log(tmp_path):
     assert "log0.dsjson, line 2: rewards must be from 0 to 1, got -2.3333333" in message
     assert "the log has -2.3333333 to 5" in message
     assert "--reward-scale=-2.3333333,5" in message
+    for rewards, scale in (((-5.0, 0.0), "-5,0"), ((-5.0, -5.0), "-5,1")):
+        with pytest.raises(InvalidInput, match=f"for instance --reward-scale={scale}$"):
+            import_lines(tmp_path, [event(f"e{k}", reward=reward) for k, reward in enumerate(rewards)])
     assert not (tmp_path / "shop.db").exists()
     found, path = import_lines(tmp_path, lines, low=-2.3333333, high=5.0)
     assert answers_of(path) == {"e0": (0.5 + 2.3333333) / 7.3333333, "e1": 0.0, "e2": 1.0}

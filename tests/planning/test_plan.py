@@ -385,7 +385,7 @@ class TestOutput:
         (["--target", "nan"], "target must be a finite number, got nan"),
         (["--classes", "1"], "classes must be an integer of at least 2, got 1"),
         (["--classes", "2000"], "made-up data have at most 1000 classes, got 2000: give data"),
-        (["--delay", "soon"], "a delay must be 1000 or uniform:D"),
+        (["--delay", "soon"], "--delay must be 1000 or uniform:D"),
         (["--delay", "trace:absent.txt"], "absent.txt"),
         (["--rounds", "0"], "rounds must be an integer of at least 1, got 0"),
         (["--rounds", "10000001"], "rounds must be at most 10000000, got 10000001: plan for a part of them"),
@@ -400,7 +400,7 @@ class TestOutput:
         (["--seed", "-1"], "seed must be an integer of at least 0, got -1"),
         (["--workers", "0"], "workers must be an integer of at least 1, got 0"),
         (["--plot", "plan.txt"], "a figure must end in .png, .pdf, .svg; got 'plan.txt'"),
-        (["--label", "y", "--bias"], "--label, --bias: these are for --data, which is not given"),
+        (["--label", "y", "--bias"], "--label, --bias must come with --data, which is not given"),
         (["--data", "digits"], "features and best are for made-up data"),
         (["--data", "digit"], "did you mean digits?"),
     ],
@@ -411,7 +411,9 @@ def test_bad_input_is_one_line_and_exit_code_2(flags, message):
 
 def test_what_is_missing_or_does_not_fit_is_one_line_and_exit_code_2():
     complain("classes must be given where there are no data", *shlex.split("--rounds 100 --delay 1 --target 0.1"))
-    complain("Missing option '--target'", *shlex.split("--rounds 100 --delay 1"))
+    complain("Missing --rounds, --delay, --target, --classes or --data; see delaytron plan --help")
+    complain("Missing --target, --classes or --data", *shlex.split("--rounds 100 --delay 1"))
+    complain("Missing option '--target'", *shlex.split("--rounds 100 --delay 1 --classes 3"))
     complain(
         "classes must be those of the data, 10, or left out; got 9",
         *shlex.split("--rounds 100 --delay 1 --target 0.1 --data digits --classes 9"),

@@ -74,11 +74,12 @@ def compare(
     feedback = read_feedback(options.read_noise(noise), expire_after, on_expiry)
     files = targets(plot, csv, output, "comparison", "comparison")
     n_jobs = options.check_workers(workers)
+    texts = options.read_delays(delay)
     dataset = how_to_load.load(data, seed)
     options.tell(options.rows_note(data, dataset, rounds))
     tuning_data = how_to_load.load_for_tuning(data, seed)
     names = options.split_names(learner) or None
-    prepared = prepare(dataset, names, options.split_delays(delay), terms, tuning_data, feedback)
+    prepared = prepare(dataset, names, texts, terms, tuning_data, feedback)
     comparison = _play(prepared, n_jobs, files)
     document = comparison_document(comparison)
     show(document, comparison_table(comparison), json)

@@ -18,7 +18,7 @@ BAR = 30  # characters of the longest bar
 EIGHTHS = " ▏▎▍▌▋▊▉"
 HALVES = " ▄▀█"  # of a letter: neither, the lower, the upper, both
 NAMES_AT_EACH_END = 4  # names at either end of many
-CAPTION = """here: yes, cached; or else what it takes to have it, download or build
+CAPTION = """here: yes, cached; or what it takes to have it: download, build, install
 part: all, train, test; features: cnn, pixels (--input)"""
 
 

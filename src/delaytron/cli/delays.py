@@ -14,27 +14,31 @@ from rich.table import Table
 from rich.text import Text
 
 from delaytron.cli.documents import DelaysDocument
-from delaytron.cli.options import Json
+from delaytron.cli.options import Json, tell, trace_notes
 from delaytron.cli.outputs import busy, show, targets, write
 from delaytron.cli.tables import new_table
+from delaytron.delays.notation import TRACE, how_to_name
+from delaytron.delays.opening import open_trace
 from delaytron.delays.summary import DelaySummary, Pending, summarize
-from delaytron.delays.traces import open_trace
+from delaytron.delays.traces import Trace
+from delaytron.errors import InvalidInput
 
 EXAMPLES = """
 Examples
 
-delaytron delays college
-delaytron delays dengue --plot dengue.png
-delaytron delays clicks.csv --event shown_at --outcome clicked_at
+delaytron delays outcomes.csv --event created_at --outcome resolved_at
 delaytron delays waits.csv --wait seconds --rate 2.5 --unit s --output out
+delaytron delays delays.txt --plot delays.png
+delaytron delays college
 """
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 36  # blocks of a line over time
 LARGE = 20_000_000  # bytes of a file that take longer than a second
 NAMES = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
+OPTIONS = "--event COLUMN --outcome COLUMN, or --wait COLUMN --rate R"
 UNITS = ((365.25 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
-Source = Annotated[str, typer.Argument(metavar="FILE", help="CSV, TSV, text or .npy, also .gz; or an example's name.")]
+Source = Annotated[str, typer.Argument(metavar="FILE", help="CSV, TSV, text or .npy, also .gz; or a published trace.")]
 Event = Annotated[str | None, typer.Option(metavar="COLUMN", help="When decisions were made.", show_default="event*")]
 Outcome = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="When outcomes were known; empty: never.", show_default="outcome*")
@@ -43,7 +47,7 @@ Wait = Annotated[str | None, typer.Option(metavar="COLUMN", help="Waiting times,
 Unit = Annotated[
     str | None, typer.Option(help="Of times that are numbers: s, min, h or d.", show_default="s; of waits unknown")
 ]
-Rate = Annotated[float, typer.Option(help="Rounds per unit of the waiting times.")]
+Rate = Annotated[float | None, typer.Option(help="Rounds per unit of the waiting times.", show_default="1")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw delays and waiting rounds: .png, .pdf or .svg.")]
 Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write delays.csv, delays.json and delays.png.")]
 
@@ -53,7 +57,7 @@ def delays(
     event: Event = None,
     outcome: Outcome = None,
     wait: Wait = None,
-    rate: Rate = 1.0,
+    rate: Rate = None,
     unit: Unit = None,
     plot: Plot = None,
     output: Output = None,
@@ -63,20 +67,30 @@ def delays(
 
     A table needs a column of times at which decisions were made and one of
     times at which their outcomes were known. Rounds are the decisions in the
-    order of time. The examples are college, dengue and retweets.
+    order of time. The published traces college, dengue and retweets are read
+    from the folder delays of the folder that DELAYTRON_DATA names.
     """
     files = targets(plot, None, output, "delays", "delays")
-    asked = {"event": event, "outcome": outcome, "wait": wait, "rate": None if rate == 1 else rate, "unit": unit}
+    asked = {"event": event, "outcome": outcome, "wait": wait, "rate": rate, "unit": unit}
     named = {name: value for name, value in asked.items() if value is not None}
     with _waiting(Path(source)):
-        trace = open_trace(source, **named)
+        trace = _opened(source, named)
         summary = summarize(trace, Path(source).name)
     _tell_unit(summary, unit, trace.in_seconds)
+    tell(trace_notes(trace, "--wait {} --rate R", "--rate R"))
     document = delays_document(summary)
     show(document, Group(*delay_lines(summary)), json)
     if not json:
-        typer.echo(_hint(summary, source, named))  # as it is: a command that is broken into lines cannot be pasted
+        typer.echo(_hint(summary, trace, source))  # as it is: a command that is broken into lines cannot be pasted
     write(files, summary, document, json)
+
+
+def _opened(source: str, named: Mapping[str, Any]) -> Trace:
+    """Read a trace; where columns cannot be told, say by which options they are named."""
+    try:
+        return open_trace(source, **named)
+    except InvalidInput as problem:
+        raise type(problem)(str(problem).replace(how_to_name(Path(source)), OPTIONS)) from None
 
 
 def _tell_unit(summary: DelaySummary, unit: str | None, in_seconds: bool) -> None:
@@ -185,12 +199,11 @@ def _fit_table(summary: DelaySummary) -> Table:
     return table
 
 
-def _hint(summary: DelaySummary, source: str, named: Mapping[str, Any]) -> str:
+def _hint(summary: DelaySummary, trace: Trace, source: str) -> str:
     """Say how to play what was recorded, and the model that fits it better."""
-    recorded = f"delaytron run --delay {quote(f'trace:{source}')}"
-    if named:
-        arguments = ", ".join(f"{name}={value!r}" for name, value in named.items())
-        recorded = f"dt.delays.Trace.from_file({source!r}, {arguments})"
+    recorded = f"delaytron run --delay {quote(trace.text)}"
+    if not trace.text.startswith(TRACE):  # names that would be read as something else
+        recorded = f"dt.delays.Trace.from_file({source!r}, ...), with the columns that you named"
     models = [f"  delaytron run --delay {model}" for model in summary.models[:1]]
     first = f"To play these delays{', or the likelier model' if models else ''}:"
     return "\n".join([first, f"  {recorded}", *models])

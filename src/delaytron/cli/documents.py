@@ -195,6 +195,7 @@ class EvaluationDocument(TypedDict):
     rounds: int
     classes: int
     evaluations: list[EvaluationRow]
+    warnings: list[str]
     versions: dict[str, str]
 
 

@@ -8,8 +8,8 @@ import typer
 
 from delaytron.cli.documents import EvaluationDocument
 from delaytron.cli.evaluate_tables import evaluation_table
-from delaytron.cli.log_files import read_log, read_policy_text
-from delaytron.cli.options import Json
+from delaytron.cli.log_files import Action, read_log, read_policy_text
+from delaytron.cli.options import Json, tell
 from delaytron.cli.outputs import busy, progress_bar, show, targets, write
 from delaytron.evaluation.estimators import ESTIMATORS
 from delaytron.evaluation.results import Evaluation, Evaluations, EvaluationWarning
@@ -41,6 +41,7 @@ Clip = Annotated[float | None, typer.Option(help="The largest weight.", show_def
 RewardScale = Annotated[
     str, typer.Option(metavar="LOW,HIGH", help="Of dsjson: rewards from LOW to HIGH become 0 to 1.")
 ]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Of dsjson: leave out lines that cannot be used.")]
 Seed = Annotated[int, typer.Option(help="Of learners that learn from the log, and of the rejections of replay.")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw values and intervals: .png, .pdf or .svg.")]
 Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a line per policy.")]
@@ -56,6 +57,8 @@ def evaluate(
     wait: Waiting = None,
     clip: Clip = None,
     reward_scale: RewardScale = "0,1",
+    action: Action = None,
+    skip_bad: SkipBad = False,
     seed: Seed = 0,
     plot: Plot = None,
     csv: Csv = None,
@@ -72,13 +75,14 @@ def evaluate(
     """
     files = targets(plot, csv, output, "evaluation", "evaluation")
     with busy(f"reading {log}"):
-        given = read_log(log, reward_scale)
+        given, doubts = read_log(log, reward_scale, action, skip_bad)
+    tell(doubts, "warning")
     asked = [read_policy_text(text) for text in policy]
     options = {"method": method, "quantity": quantity, "missing": missing, "wait": wait, "clip": clip, "seed": seed}
     with progress_bar(len(given) * len(asked), tenths=False) as advance:
         entries = [_evaluated(given, text, one, options, advance) for text, one in zip(policy, asked, strict=True)]
     found = Evaluations(log.name, tuple(entries))
-    document = evaluation_document(found, given)
+    document = evaluation_document(found, given, doubts)
     show(document, evaluation_table(found, given), json)
     write(files, found, document, json)
 
@@ -95,12 +99,13 @@ def _evaluated(log: Any, text: str, policy: Any, options: dict[str, Any], advanc
     return replace(found, policy=text)
 
 
-def evaluation_document(found: Evaluations, log: Any) -> EvaluationDocument:
+def evaluation_document(found: Evaluations, log: Any, warnings: list[str]) -> EvaluationDocument:
     """Return an evaluation as one JSON document."""
     return {
         "log": found.log,
         "rounds": len(log),
         "classes": log.n_classes,
         "evaluations": [entry.row() for entry in found.entries],
+        "warnings": warnings,
         "versions": versions(),
     }

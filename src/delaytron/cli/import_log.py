@@ -10,8 +10,8 @@ from rich.console import Group
 from delaytron.checks import check_choice, check_number
 from delaytron.cli.import_tables import import_document, import_notes, import_table
 from delaytron.cli.journal import started_bar
-from delaytron.cli.log_files import read_scale
-from delaytron.cli.options import Json, read_assignments, split_names
+from delaytron.cli.log_files import Action, read_scale
+from delaytron.cli.options import Json, read_assignments, split_names, tell
 from delaytron.cli.outputs import busy, show
 from delaytron.errors import InvalidInput
 from delaytron.learners import DEFAULT_LEARNER, LEARNERS
@@ -33,14 +33,6 @@ JournalFile = Annotated[
 ]
 ClassNames = Annotated[
     list[str], typer.Option(metavar="A,B", help="The classes of the model.", show_default="all actions of the log")
-]
-Action = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATH",
-        help="What tells actions apart: a feature, such as i.id, or number.",
-        show_default="_tag, id, tag or name, if every action has one; else number",
-    ),
 ]
 RewardScale = Annotated[str, typer.Option(metavar="LOW,HIGH", help="Rewards from LOW to HIGH become 0 to 1.")]
 DefaultReward = Annotated[
@@ -109,7 +101,9 @@ def import_log(
             return started_bar(bars, "lines")(total)
 
         found = import_dsjson(logs, journal, terms, options, started)
-    show(import_document(logs, journal, found), Group(import_table(found), *import_notes(journal, found)), json)
+    document = import_document(logs, journal, found)
+    show(document, Group(import_table(found), *import_notes(journal, found)), json)
+    tell(document["warnings"], "warning")
 
 
 def _read_parameters(learner: str, texts: list[str]) -> dict[str, Any]:

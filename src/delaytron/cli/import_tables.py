@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from delaytron.cli.log_files import in_flags
 from delaytron.cli.tables import new_table
 from delaytron.formats import with_margin
 from delaytron.model.documents import ImportDocument
@@ -61,6 +62,7 @@ def import_document(logs: list[Path], journal: Path, found: "Imported") -> Impor
         "reward_scale": [found.terms.low, found.terms.high],
         "mean_reward": found.mean_reward,
         "mean_reward_margin": found.mean_reward_margin,
+        "warnings": in_flags(found.warnings),
     }
 
 

@@ -1,26 +1,58 @@
 """The files that `delaytron evaluate` reads: logs, saved learners, probabilities; and how policies are written."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from shlex import quote
+from typing import Annotated, Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
+import typer
 
+from delaytron.checks import not_there
 from delaytron.cli.options import read_pair
+from delaytron.cli.problems import with_flags
 from delaytron.errors import InvalidInput
 from delaytron.evaluation.policy_names import read_name
 from delaytron.learners import LEARNERS
 
 COMPRESSED = (".gz", ".bz2", ".xz")
 DSJSON = (".dsjson", ".json", ".jsonl", ".log")
+SQLITE = b"SQLite format 3\0"  # how a journal begins
 ENDINGS = f".parquet, .csv, or dsjson: {', '.join(DSJSON)}"
 
 
-def read_log(path: Path, reward_scale: str = "0,1") -> Any:
-    """Read a log in the format that its ending tells."""
+Action = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="Of dsjson: what tells actions apart, a feature such as i.id, or number.",
+        show_default="_tag, id, tag or name, if every action has one; else number",
+    ),
+]
+
+
+def read_log(
+    path: Path, reward_scale: str = "0,1", action: str | None = None, skip_bad: bool = False
+) -> tuple[Any, list[str]]:
+    """Read a log in the format that its ending tells; return it with what makes it doubtful."""
+    with catch_warnings(record=True) as caught:
+        simplefilter("always", UserWarning)
+        log = _read(path, reward_scale, action, skip_bad)
+    return log, in_flags(str(each.message) for each in caught if each.category is UserWarning)
+
+
+def in_flags(warnings: Iterable[str]) -> list[str]:
+    """Return warnings about a log with the options of the command line."""
+    return [re.sub(r"(?<=--action )'([\w.]+)'", r"\1", with_flags(warning, ["--action"])) for warning in warnings]
+
+
+def _read(path: Path, reward_scale: str, action: str | None, skip_bad: bool) -> Any:
     from delaytron import logs  # noqa: PLC0415 - `--help` needs none of it
 
     if not path.is_file():
-        what = "is a folder; name a file in it" if path.is_dir() else "is not there; check the name"
+        what = "is a folder; name a file in it" if path.is_dir() else f"is not there{not_there(path)}"
         raise InvalidInput(f"cannot read {str(path)!r}: it {what}")
     ending = next((s.lower() for s in reversed(path.suffixes) if s.lower() not in COMPRESSED), "")
     if ending == ".parquet":
@@ -28,8 +60,16 @@ def read_log(path: Path, reward_scale: str = "0,1") -> Any:
     if ending == ".csv":
         return logs.read_open_bandit(path)
     if ending in DSJSON:
-        return logs.read_dsjson(path, reward_scale=read_scale(reward_scale))
+        return logs.read_dsjson(path, action=action, reward_scale=read_scale(reward_scale), skip_bad=skip_bad)
+    _raise_if_journal(path)
     raise InvalidInput(f"a log must end in {ENDINGS}; got {str(path)!r}")
+
+
+def _raise_if_journal(path: Path) -> None:
+    with path.open("rb") as file:
+        if file.read(len(SQLITE)) == SQLITE:
+            log = quote(str(path.with_suffix(".parquet")))
+            raise InvalidInput(f"{path} is a journal; write its log first: delaytron export {quote(str(path))} {log}")
 
 
 def read_scale(text: str) -> tuple[float, float]:

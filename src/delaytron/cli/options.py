@@ -1,6 +1,6 @@
 """The options that commands share, and how their texts are read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +14,7 @@ from delaytron.simulation.batches import check_threads
 
 DATA_HELP = f"A name from `delaytron datasets`, or a file: {', '.join(FORMATS)}."
 DELAY_HELP = f"{delays.ALLOWED}. Repeatable; 1,100,1000 tries all three."
+ROUNDS_WORDS = ("delay", "round")  # headers of columns that are rounds, and not seconds
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Delays = Annotated[list[str], typer.Option(metavar="DELAY", help=DELAY_HELP)]
@@ -40,10 +41,10 @@ def rows_note(given: str, data: datasets.Dataset | datasets.FileStream, n_rounds
     return [f"rows: {some} {data.n_rows:,}, in file order; --shuffle mixes them"]
 
 
-def tell(notes: Iterable[str]) -> None:
+def tell(notes: Iterable[str], kind: str = "note") -> None:
     """Say on stderr what was done with a file, a line each."""
     for note in notes:
-        typer.echo(f"delaytron: note: {' '.join(note.split())}", err=True)
+        typer.echo(f"delaytron: {kind}: {' '.join(note.split())}", err=True)
 
 
 def split_delays(texts: Sequence[str]) -> list[str]:
@@ -56,6 +57,30 @@ def split_delays(texts: Sequence[str]) -> list[str]:
     """
     plain = {text: all(piece.strip().isdecimal() for piece in text.split(",")) for text in texts}
     return list(dict.fromkeys(piece.strip() for t in texts for piece in (t.split(",") if plain[t] else [t])))
+
+
+def read_delays(texts: Sequence[str]) -> list[str]:
+    """Return the delays that are asked for, each checked, and say how recorded ones were taken."""
+    found = split_delays(texts)
+    for text in found:
+        tell(delay_notes(delays.parse(text)))
+    return found
+
+
+def delay_notes(delay: delays.Delay) -> Iterator[str]:
+    """Iterate over what is to be said of recorded delays, with the notation of `--delay`."""
+    model = delay.model if isinstance(delay, delays.WithMissing) else delay
+    if isinstance(model, delays.Trace):
+        yield from trace_notes(model, f"{model},wait={{}},rate=R", f"--delay {model},rate=R")
+
+
+def trace_notes(trace: delays.Trace, waits: str, rate: str) -> Iterator[str]:
+    """Iterate over what is to be said of recorded delays; `waits` and `rate` are how the user says otherwise."""
+    if trace.header and not any(word in trace.header.lower() for word in ROUNDS_WORDS):
+        means = f"{waits.format(trace.header)} takes them as waiting times, R rounds in a unit of them"
+        yield f"header {trace.header!r} skipped, numbers taken as rounds; {means}"
+    if ",wait=" in trace.text and ",rate=" not in trace.text:
+        yield f"waiting times: 1 round in a unit of them; {rate} says otherwise"
 
 
 def split_names(texts: Sequence[str]) -> list[str]:

@@ -92,6 +92,7 @@ def plan(
     n_jobs = options.check_workers(workers)
     if data is None and how_to_load.given:
         raise InvalidInput(f"{', '.join(how_to_load.flags)} must come with --data, which is not given")
+    options.read_delays([delay])
     with busy("preparing"):
         drafted = draft(
             rounds=rounds,

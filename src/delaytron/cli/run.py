@@ -89,7 +89,7 @@ def run(
     common = _feedback(noise, expire_after, on_expiry)
     if standardize:
         common["standardize"] = [True]
-    jobs = plan_jobs(learners, options.split_delays(delay), asked, common)
+    jobs = plan_jobs(learners, options.read_delays(delay), asked, common)
     default = ROUNDS if data in datasets.DATASETS else None  # None: all rows of a file
     terms = RunTerms(default if rounds is None else rounds, runs, seed, sampling)
     files = targets(plot, csv, output, "results", "curves")

@@ -28,6 +28,7 @@ class Card(NamedTuple):
     feature_names: tuple[str, ...] = ()
     image: tuple[int, int] | None = None  # height and width, where the features are pixels
     sparse: bool = False
+    library: str = ""  # that it comes with, as `delaytron.extras` calls it
 
     @property
     def class_counts(self) -> tuple[int, ...]:

@@ -150,6 +150,7 @@ CARDS = {
         nonzeros=0.511,
         origin="made",
         files={},
+        library="sklearn",
     ),
     "optdigits": OPTDIGITS,
     "abalone": Card(

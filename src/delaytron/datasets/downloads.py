@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from delaytron.datasets.cards import Card, File
 from delaytron.errors import InvalidInput
-from delaytron.extras import needs
+from delaytron.extras import is_installed, needs
 from delaytron.files.folders import cache_home
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def find(file: File) -> Path | None:
 
 
 def availability(card: Card) -> str:
-    """Return `yes`, `cached`, or what would bring a data set onto this machine: `download` or `build`."""
+    """Return `yes`, `cached`, or what would bring a data set onto this machine: `download`, `build` or `install`."""
+    if card.library and not is_installed(card.library):
+        return "install"
     found = [find(file) for files in card.files.values() for file in files]
     if None in found:
         return card.origin
@@ -67,6 +69,7 @@ def fetch(file: File, accept: Callable[[Path], object] = Path) -> Path:
     place = (local_folder() or cache_folder()) / file.path
     if not file.address:
         raise InvalidInput(f"{file.path} is not on this machine; {file.recipe}, or put it at {place}")
+    needs("pooch")
     try:
         return _download(file, accept)
     except (OSError, ValueError) as problem:
@@ -74,7 +77,6 @@ def fetch(file: File, accept: Callable[[Path], object] = Path) -> Path:
 
 
 def _download(file: File, accept: Callable[[Path], object]) -> Path:
-    needs("pooch")
     import pooch  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
     import requests  # noqa: PLC0415
 

@@ -6,7 +6,7 @@ from os import sep
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from delaytron.checks import check_choice, check_path, shown
+from delaytron.checks import check_choice, check_path, not_there, shown
 from delaytron.datasets.arrow import open_parquet, read_feather, read_frame, read_parquet
 from delaytron.datasets.base import Block, Dataset, encode_present
 from delaytron.datasets.delimited import open_delimited, read_delimited
@@ -163,7 +163,7 @@ def file_format(path: Path, asked: str | None = None) -> str:
     if not path.is_file():
         fault = "is a folder" if path.is_dir() else "can be read only once"
         raise InvalidInput(
-            f"{path} {fault}; give a file" if path.exists() else f"there is no file {path}; check the name"
+            f"{path} {fault}; give a file" if path.exists() else f"there is no file {path}{not_there(path)}"
         )
     kind = ENDINGS.get(plain_suffix(path)) if asked is None else check_choice("format", asked, FORMATS)
     if kind is None:

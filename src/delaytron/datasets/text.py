@@ -32,6 +32,7 @@ def news20(part: str = "all") -> Dataset:
         The messages before a date, those after it, or all: the early ones first.
     """
     if find(NEWS20_COUNTS) is None:
+        needs("sklearn")  # before a download for nothing
         _count(fetch(NEWS20_ARCHIVE), cache_folder() / NEWS20_COUNTS.path)
     return assemble("news20", CARDS["news20"], _read_counts, part)
 
@@ -65,7 +66,6 @@ def _count(archive: Path, target: Path) -> None:
 
 def _counts(archive: Path, card: Card) -> dict[str, Any]:
     """Return the counts of both parts, the rows ordered by group and name, as a file of them holds them."""
-    needs("sklearn")
     from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415 - slow to import
 
     documents = sorted(_bodies(archive))

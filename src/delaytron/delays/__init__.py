@@ -13,7 +13,8 @@ from delaytron.delays.models import (
     as_delay,
     parse,
 )
-from delaytron.delays.traces import Trace, example
+from delaytron.delays.opening import example
+from delaytron.delays.traces import Trace
 from delaytron.records import NEVER
 
 __all__ = [

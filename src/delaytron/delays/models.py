@@ -19,17 +19,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, fields
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import check_choice, check_integer, check_integers, check_number, check_positive
-from delaytron.delays.traces import Trace, open_trace
+from delaytron.delays.notation import MISSING, TRACE, read_trace, written
+from delaytron.delays.opening import open_trace
+from delaytron.delays.traces import Trace
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER
-
-MISSING = "+missing:"  # between a model and the share of its feedback that gets lost
 
 
 @runtime_checkable
@@ -76,12 +77,7 @@ class _Model(ABC):
     def __str__(self) -> str:
         """Return the text that `parse` reads; a class that it does not know has only its representation."""
         name = NAMES.get(type(self))
-        return repr(self) if name is None else f"{name}:{','.join(map(_written, astuple(self)))}"
-
-
-def _written(value: float) -> str:
-    """Return a number exactly, an integer without a decimal point."""
-    return repr(value).removesuffix(".0")
+        return repr(self) if name is None else f"{name}:{','.join(map(written, astuple(self)))}"
 
 
 @dataclass(frozen=True)
@@ -149,7 +145,7 @@ class WithMissing(_Model):
         return np.where(rng.random(n_rounds) < self.rate, NEVER, delays)
 
     def __str__(self) -> str:
-        return f"{self.model}{MISSING}{_written(self.rate)}"
+        return f"{self.model}{MISSING}{written(self.rate)}"
 
 
 MODELS: dict[str, type[Any]] = {
@@ -161,7 +157,8 @@ MODELS: dict[str, type[Any]] = {
 }
 NAMES = {model: name for name, model in MODELS.items()}
 WRITTEN = [f"{name}:{','.join(item.name.upper() for item in fields(model))}" for name, model in MODELS.items()]
-ALLOWED = f"1000 or {', '.join(WRITTEN)}, trace:FILE, each optionally followed by {MISSING}RATE"
+RECORDED = "trace:FILE, trace:FILE,event=A,outcome=B, trace:FILE,wait=A,rate=R"
+ALLOWED = f"1000 or {', '.join(WRITTEN)}, {RECORDED}, each optionally followed by {MISSING}RATE"
 
 
 def parse(text: str) -> Delay:
@@ -175,25 +172,27 @@ def parse(text: str) -> Delay:
     ('uniform:1000', 'lognormal:100,1.5')
     """
     if not isinstance(text, str):
-        raise InvalidInput(f"a delay must be text, {ALLOWED}; got {text!r}")
+        raise InvalidInput(f"delay must be text, {ALLOWED}; got {text!r}")
     main, *rates = text.strip().split(MISSING)
     try:
-        delay = _parse_model(main if ":" in main else f"uniform:{main}")
+        delay = _parse_model(main) if ":" in main else Uniform(_delay("delay", _number(main)))
         for rate in rates:
             delay = WithMissing(delay, float(rate))
     except InvalidInput as problem:
-        if main.startswith("trace:"):  # the file is named
+        if main.startswith(TRACE) or str(problem).startswith("delay "):  # the file is named, or the delay
             raise
         raise InvalidInput(f"delay {text[:60]!r}: {problem}") from None
     except (KeyError, TypeError, ValueError):  # an unknown name, a wrong count, not a number
-        raise InvalidInput(f"a delay must be {ALLOWED}; got {text!r}") from None
+        hint = f": did you mean {TRACE}{main}?" if Path(main).suffix else ""
+        raise InvalidInput(f"delay must be {ALLOWED}; got {text!r}{hint}") from None
     return delay
 
 
 def _parse_model(text: str) -> Delay:
     name, _, words = text.partition(":")
     if name == "trace" and words:
-        return open_trace(words)
+        source, columns = read_trace(words)
+        return open_trace(source, **columns)
     if name.isidentifier():
         check_choice("the model", name, (*MODELS, "trace"))
     model: Delay = MODELS[name](*map(_number, words.split(",")))

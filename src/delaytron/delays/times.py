@@ -27,14 +27,15 @@ Place = Callable[[int], str]  # where a row stands, as an error begins
 class Recorded(NamedTuple):
     """A delay per round and, where there were times, the seconds from event to outcome (NaN: no outcome).
 
-    `text` is what `delaytron.delays.parse` reads as the same, where there is such a text; `in_seconds` is whether
-    numbers were taken as seconds because nobody told their unit.
+    `text` is what `delaytron.delays.parse` reads as the same, if there is such; `in_seconds` whether numbers were taken
+    as seconds because nobody told their unit; `header` the line above a single column, which was skipped.
     """
 
     delays: Ints
     waits: Array | None = None
     text: str = ""
     in_seconds: bool = False
+    header: str = ""
 
 
 class Times(NamedTuple):
@@ -85,10 +86,8 @@ def delays_between(
 def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
     n_events, n_outcomes = len(events.values), len(outcomes.values)
     if n_events != n_outcomes or not n_events:
-        raise InvalidInput(
-            f"a trace needs events and an outcome for each, got {n_events} events and {n_outcomes} outcomes;"
-            " leave empty what never came"
-        )
+        got = f"{n_events} events and {n_outcomes} outcomes"
+        raise InvalidInput(f"a trace needs events and an outcome for each, got {got}; leave empty what never came")
     lost = events.first(events.missing)
     if lost:
         raise InvalidInput(f"{place(lost[0])}: the event time is missing; only an outcome may be")

@@ -1,15 +1,15 @@
 """Recorded delays: integers, waiting times, or times of events and their outcomes."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import check_choice, check_integer, check_number, check_positive
+from delaytron.checks import check_integer, check_number, check_positive
+from delaytron.delays.notation import how_to_name, write_trace
 from delaytron.delays.times import Place, Recorded, at_index, delays_after, delays_between
 from delaytron.delays.trace_files import TraceTable, as_table, read_content, read_numbers
 from delaytron.errors import InvalidInput
@@ -33,9 +33,12 @@ class Trace:
     waits : ndarray of float64 or None
         Seconds from event to outcome, NaN for lost feedback, where the trace comes from times.
     text : str
-        "trace:FILE" if that means this trace, as it does for a file that needs no names of columns; else its size.
+        What `--delay` takes for this trace, such as "trace:FILE" or "trace:FILE,event=COLUMN,outcome=COLUMN", if it
+        comes from a file; else its size.
     in_seconds : bool
         Whether times that are numbers were taken as seconds because nobody told their unit.
+    header : str
+        Of a file with one column, the header, which was skipped: its numbers were taken as rounds.
 
     Examples
     --------
@@ -53,12 +56,12 @@ class Trace:
     waits: Array | None = field(init=False)
     text: str = field(init=False)
     in_seconds: bool = field(init=False)
+    header: str = field(init=False)
 
     def __post_init__(self, source: Any, never: int) -> None:
         recorded = _record(source, check_integer("never", never, at_least=-NEVER))
-        object.__setattr__(self, "delays", recorded.delays)
-        object.__setattr__(self, "waits", recorded.waits)
-        object.__setattr__(self, "in_seconds", recorded.in_seconds)
+        for name in ("delays", "waits", "in_seconds", "header"):
+            object.__setattr__(self, name, getattr(recorded, name))
         object.__setattr__(self, "text", recorded.text or f"trace of {self._size}")
 
     @classmethod
@@ -106,30 +109,23 @@ class Trace:
         event: str | None = None,
         outcome: str | None = None,
         wait: str | None = None,
-        rate: float = 1.0,
+        rate: float | None = None,
         unit: str | None = None,
     ) -> Self:
         """Read a table with named columns: `event` and `outcome` hold times, or `wait` holds waiting times.
 
-        Without names it is read like `Trace(path)`. The `unit` of numbers is "s", "min", "h" or "d".
+        Without names it is read like `Trace(path)`. The `unit` of numbers is "s", "min", "h" or "d"; there are `rate`
+        rounds in a unit of the waiting times, 1 by default.
         """
         named = [name for name in (event, outcome, wait) if name is not None]
-        if len(named) != (2 if event is not None else wait is not None) or (rate != 1 and wait is None):
-            given = {"event": event, "outcome": outcome, "wait": wait, "rate": None if rate == 1 else rate}
+        if len(named) != (2 if event is not None else wait is not None) or (rate is not None and wait is None):
+            given = {"event": event, "outcome": outcome, "wait": wait, "rate": rate}
             got = ", ".join(name for name, value in given.items() if value is not None)
-            raise InvalidInput(
-                f"name two columns of times, event and outcome, or one of waiting times, wait with rate; got {got}"
-            )
+            raise InvalidInput(f"columns must be named as {how_to_name(Path(path))}; got {got}")
         if not named and unit is None:
             return cls(path)
-        table = as_table(Path(path), read_content(Path(path)))
-        if table is None:
-            columns = ", ".join(named) or "event and outcome"
-            raise InvalidInput(f"{path}, line 1: there must be a header with the columns {columns}; add one")
-        if wait is None:
-            return cls(_between(table, named, unit=unit) if named else _times_of(table, NEVER_MARK, unit))
-        times = table.columns(named)[0]
-        return cls(delays_after(times, check_positive("rate", rate), NEVER_MARK, table.place, unit))
+        text = write_trace(path, event=event, outcome=outcome, wait=wait, rate=rate, unit=unit)
+        return cls(_columns_of(Path(path), named, wait, rate, unit)._replace(text=text))
 
     def sample(self, n_rounds: int, rng: np.random.Generator) -> Ints:  # noqa: ARG002
         """Return `n_rounds` delays, as recorded."""
@@ -151,7 +147,7 @@ def _record(source: Any, never: int) -> Recorded:
         return source
     if not isinstance(source, str | Path):
         return Recorded(_check(source, never, at_index))
-    text = f"trace:{source}" if never == NEVER_MARK else ""
+    text = write_trace(source) if never == NEVER_MARK else ""
     return _read(Path(source), never)._replace(text=text)
 
 
@@ -161,7 +157,8 @@ def _read(path: Path, never: int) -> Recorded:
     if table is not None and len(table.names) > 1:
         return _times_of(table, never)
     values, lines = read_numbers(path, content)
-    return Recorded(_check(values, never, lambda i: f"line {lines[i]}" if lines else at_index(i), str(path)))
+    found = _check(values, never, lambda i: f"line {lines[i]}" if lines else at_index(i), str(path))
+    return Recorded(found, header=table.names[0] if table else "")
 
 
 def _check(values: Any, never: int, place: Place, file: str = "") -> Ints:
@@ -180,6 +177,18 @@ def _check(values: Any, never: int, place: Place, file: str = "") -> Ints:
     return np.where(given == never, NEVER, np.minimum(given, NEVER)).astype(np.int64)
 
 
+def _columns_of(path: Path, named: Sequence[str], wait: str | None, rate: float | None, unit: str | None) -> Recorded:
+    """Read a table by columns that are named, of waiting times or of two times, or by those that can be told."""
+    table = as_table(path, read_content(path))
+    if table is None:
+        columns = ", ".join(named) or "event and outcome"
+        raise InvalidInput(f"{path}, line 1: there must be a header with the columns {columns}; add one")
+    if wait is None:
+        return _between(table, named, unit=unit) if named else _times_of(table, NEVER_MARK, unit)
+    times = table.columns(named)[0]
+    return delays_after(times, check_positive("rate", 1.0 if rate is None else rate), NEVER_MARK, table.place, unit)
+
+
 def _between(table: TraceTable, names: Sequence[str], never: int = NEVER_MARK, unit: str | None = None) -> Recorded:
     event, outcome = table.columns(names)
     return delays_between(event, outcome, never, table.place, unit)
@@ -192,49 +201,6 @@ def _times_of(table: TraceTable, never: int, unit: str | None = None) -> Recorde
     if len(found) < 2:
         raise InvalidInput(
             f"{table.path}, line 1: one column must start with event and one with outcome, got "
-            f"{', '.join(table.names)}; name the columns, as event and outcome or as wait"
+            f"{', '.join(table.names)}; name the columns as {how_to_name(table.path)}"
         )
     return _between(table, found, never, unit)
-
-
-class Example(NamedTuple):
-    """A recorded trace that others have published."""
-
-    file: str
-    source: str
-    wait: str | None = None
-
-
-EXAMPLES = {
-    "college": Example("college_reply_delays.csv.gz", "https://snap.stanford.edu/data/CollegeMsg.html"),
-    "dengue": Example("dengue_report_delays.csv.gz", "https://cran.r-project.org/package=NobBS"),
-    "retweets": Example(
-        "retweet_delays.csv.gz", "https://cran.r-project.org/package=seismic", wait="relative_time_second"
-    ),
-}
-
-
-def example(name: str) -> Trace:
-    """Read a real trace: `college` (replies), `dengue` (reports of cases) or `retweets`.
-
-    The file is looked for in the folder `delays` of the folder that the variable DELAYTRON_DATA names.
-    """
-    known = EXAMPLES[check_choice("example", name, EXAMPLES)]
-    home = os.environ.get("DELAYTRON_DATA")
-    folder = Path(home or "DELAYTRON_DATA").expanduser() / "delays"
-    if home and (folder / known.file).is_file():
-        trace = Trace.from_file(folder / known.file, wait=known.wait)
-        return Trace(Recorded(trace.delays, trace.waits, f"trace:{name}"))
-    where = str(folder) if home else "the folder delays of a folder that the variable DELAYTRON_DATA names"
-    raise InvalidInput(f"{name} is not on this machine: put {known.file}, made of {known.source}, into {where}")
-
-
-def open_trace(source: str, **columns: Any) -> Trace:
-    """Read a file or, where there is none of that name, an example; `columns` are those of `Trace.from_file`."""
-    if Path(source).exists():
-        return Trace.from_file(source, **columns)
-    if source not in EXAMPLES:
-        raise InvalidInput(f"cannot read the trace {source!r}: no such file; the examples are {', '.join(EXAMPLES)}")
-    if columns:
-        raise InvalidInput(f"the columns of the example {source} are known; leave {', '.join(columns)} out")
-    return example(source)

@@ -40,7 +40,7 @@ def opening_error(path: Path, problem: sqlite3.Error) -> InvalidInput | JournalE
     """Say why a file cannot be opened: it is the wrong one, or it could not be read just now."""
     code = error_code(problem)
     if code == sqlite3.SQLITE_NOTADB:
-        return InvalidInput(f"{path} is not a journal: it is no SQLite file; give the path of a journal, or a new one")
+        return InvalidInput(f"{path} is not a journal: it is no SQLite file; give another path")
     if code in FOREIGN:
         return InvalidInput(
             f"{path} cannot be opened for writing ({one_line(problem)}); check its rights and those of its folder"

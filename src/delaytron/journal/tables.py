@@ -98,9 +98,7 @@ def open_existing(path: Path) -> sqlite3.Connection:
 def read_format(path: Path, connection: sqlite3.Connection) -> int:
     """Return the format of a file; raise if it is not ours or of a newer format."""
     if _pragma(connection, "application_id") != APPLICATION:
-        raise InvalidInput(
-            f"{path} is not a journal, but another SQLite file; give the path of a journal, or a new one"
-        )
+        raise InvalidInput(f"{path} is not a journal, but another SQLite file; give another path")
     with naming_damage(path):
         found = int(read_meta(connection)["format"])
     if found > FORMAT:

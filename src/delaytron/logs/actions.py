@@ -15,6 +15,7 @@ Name: TypeAlias = str | int
 NUMBER = "number"
 NAMING = ("_tag", "id", "tag", "name")  # what a feature with the name of an action is called, the best first
 MOST_CLASSES = 1000
+MOST_TRIED = 32  # features that may tell actions apart where none is called so
 MOST_SEEN = 100_000  # lists of actions that are known to be nothing new
 
 
@@ -56,11 +57,15 @@ def paths_to_names(action: Mapping[str, Any]) -> list[str]:
     >>> paths_to_names({"i": {"constant": 1, "id": "tea"}, "_tag": "tea", "price": 3})
     ['_tag', 'i.id']
     """
+    named = [path for path in _paths(action) if path[-1].lower() in NAMING]
+    return [".".join(path) for path in sorted(named, key=lambda path: (NAMING.index(path[-1].lower()), len(path)))]
+
+
+def _paths(action: Mapping[str, Any]) -> list[list[str]]:
     found = [[name] for name in action]
     for outer, inner in action.items():
         found += [[outer, name] for part in _parts(inner) for name in part if "." not in outer]
-    named = [path for path in found if path[-1].lower() in NAMING]
-    return [".".join(path) for path in sorted(named, key=lambda path: (NAMING.index(path[-1].lower()), len(path)))]
+    return found
 
 
 def _parts(value: Any) -> Iterable[Mapping[str, Any]]:
@@ -90,6 +95,7 @@ class ActionNames:
         self.wanted = None if wanted is None else frozenset(wanted)
         self.ways: dict[str, Named] = {}
         self.lost: dict[str, str] = {}  # where actions had no names, by what would have told them apart
+        self._telling: dict[str, set[Name]] = {}  # other features that tell actions apart so far, with their values
         self._seen: set[bytes] = set()
 
     def see(self, actions: Actions, multi: bytes, place: str) -> bool:
@@ -99,6 +105,7 @@ class ActionNames:
             return True
         if not self.ways:
             self._begin(actions)
+        self._try_others(actions)
         prints = [_print_of(action) for action in actions]
         nameless = [way for way in self.ways if not self._see_by(way, actions, prints)]
         if self.path is not None and nameless:
@@ -114,6 +121,14 @@ class ActionNames:
     def _begin(self, actions: Actions) -> None:
         paths = [*paths_to_names(actions[0]), NUMBER] if self.path is None else [self.path]
         self.ways = {path: Named({}, set()) for path in dict.fromkeys(paths)}
+        if self.path is None:
+            others = [path for names in _paths(actions[0]) if (path := ".".join(names)) not in self.ways]
+            self._telling = {path: set() for path in others if names_by(path, actions)}
+
+    def _try_others(self, actions: Actions) -> None:
+        """Keep the features by which the actions of this event have names, too."""
+        tried = list(self._telling.items())[:MOST_TRIED]
+        self._telling = {path: known.union(names) for path, known in tried if (names := names_by(path, actions))}
 
     def _see_by(self, way: str, actions: Actions, prints: list[int]) -> bool:
         names = names_by(way, actions)
@@ -132,6 +147,19 @@ class ActionNames:
     def way(self) -> str:
         """What tells actions apart: the first way by which each has a name."""
         return next(iter(self.ways), NUMBER)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why places must not be taken for names, with what else to take: one line, or none if all is well."""
+        if self.path is not None or self.way != NUMBER or NUMBER not in self.ways or not self.ways[NUMBER].varying:
+            return []
+        told = sorted((len(known), path) for path, known in self._telling.items() if 2 <= len(known) <= MOST_CLASSES)
+        advice = f"action={told[0][1]!r} tells them apart" if told else "give every action an id of its own"
+        return [
+            "not every action has an id, so the n-th action is taken for class n; but the n-th action differs between "
+            f"events (its own features vary), and so would the class: {advice}, or say action={NUMBER!r} if places are "
+            "meant"
+        ]
 
 
 def _print_of(action: Mapping[str, Any]) -> int:

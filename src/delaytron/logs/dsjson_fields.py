@@ -90,7 +90,11 @@ def probability(line: LogLine, ranked: list[int] | None, place: int) -> float:
     if prob is None and ranked and line.p and len(line.p) == len(ranked) and place in ranked:
         prob = line.p[ranked.index(place)]
     if prob is None:
-        raise UnusableError("no_probability", "it has no _label_probability, and no p and a that fit together")
+        raise UnusableError(
+            "no_probability",
+            "it has no _label_probability, and no p and a that fit together: "
+            "write down with which probability the action was taken",
+        )
     if not 0 < prob <= 1:
         raise UnusableError("no_probability", f"the probability must be above 0 and at most 1, got {prob!r}")
     return prob

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from delaytron.checks import check_bool, check_number
 from delaytron.errors import InvalidInput
@@ -35,7 +36,8 @@ def read_dsjson(
         The file. It is read twice.
     action
         What tells actions apart: a path to their names such as `_tag` or `i.id`, or `number` for their places. The
-        first that each action has by default.
+        first that each action has by default; a warning says when these are places at which other actions stand in
+        other events.
     classes
         The names of the classes in their order; events in which another action was taken are left out. All actions,
         in the order in which they first come, by default.
@@ -75,6 +77,8 @@ def read_dsjson(
     check_bool("skip_bad", skip_bad)
     wanted = None if classes is None else check_classes(list(classes) if isinstance(classes, Sequence) else classes)
     found = first_reading(file, action, wanted)
+    for doubt in found.names.doubts:
+        warn(f"{file}: {doubt}", stacklevel=2)
     reader = EventRows(file, found, wanted, _check_scale(reward_scale, default_reward), default_reward, skip_bad)
     schema = log_schema(NAMED, About(reader.names))
     batches = list(_batches(reader.rows(), schema))

@@ -93,7 +93,7 @@ class EventRows:
     def _note(self, problem: Exception, line: int) -> None:
         place = f"{self.path}, line {line}: {problem}"
         if not self.skip_bad:
-            raise InvalidInput(f"{place}; dt.logs.read_dsjson(..., skip_bad=True) leaves such lines out")
+            raise InvalidInput(f"{place}; skip_bad=True leaves such lines out")
         self.first_problem = self.first_problem or place
 
     def _row(self, record: Record) -> dict[str, Any] | None:
@@ -167,8 +167,8 @@ class EventRows:
             return {}
         if not self.low <= reward <= self.high:
             raise _Problem(
-                f"rewards must be from {self.low:g} to {self.high:g}, got {reward!r}: reward_scale= (--reward-scale) "
-                "maps others to 0 to 1"
+                f"rewards must be from {self.low:g} to {self.high:g}, got {reward!r}: reward_scale=LOW,HIGH maps "
+                "those from LOW to HIGH to 0 to 1"
             )
         return {"outcome": (reward - self.low) / (self.high - self.low), "received_at": parse_time(heard)}
 

@@ -68,3 +68,4 @@ class ImportDocument(TypedDict):
     reward_scale: list[float]
     mean_reward: float | None
     mean_reward_margin: float | None
+    warnings: list[str]

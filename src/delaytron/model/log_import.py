@@ -39,7 +39,7 @@ class Imported(NamedTuple):
     """What became of a log: counts, the classes and what tells them apart, and how many decisions are open now.
 
     `lost` has the ways that failed to tell actions apart, with the first place where they did; `varying` the classes
-    whose own features are not always the same.
+    whose own features are not always the same. The `warnings` say why the model may make no sense.
     """
 
     counts: Counts
@@ -49,6 +49,7 @@ class Imported(NamedTuple):
     lost: dict[str, str]
     varying: list[Name]
     open: int
+    warnings: list[str]
 
     @property
     def mean_reward(self) -> float | None:
@@ -191,4 +192,5 @@ def _extended(keeper: Keeper, journal: str | Path, survey: Survey, options: Mode
 def _summary(keeper: Keeper, survey: Survey, counts: Counts) -> Imported:
     varying = [name for name in survey.named.features if name in survey.named.varying]
     names = list(keeper.core.classes.names)
-    return Imported(counts, survey.terms, names, survey.way, survey.actions.lost, varying, len(keeper.core.open))
+    actions, waiting = survey.actions, len(keeper.core.open)
+    return Imported(counts, survey.terms, names, survey.way, actions.lost, varying, waiting, actions.doubts)

@@ -200,7 +200,7 @@ def _raise_if_outside(survey: Survey) -> None:
     for reward, place in (survey.lowest, survey.highest):
         if place and not low <= reward <= high:
             first, last = as_text(survey.lowest.reward), as_text(survey.highest.reward)
-            wide = f"{as_text(min(low, survey.lowest.reward))},{as_text(max(high, survey.highest.reward))}"
+            wide = f"{first},{last}" if first != last else f"{as_text(min(low, reward))},{as_text(max(high, reward))}"
             raise InvalidInput(
                 f"{place}: rewards must be from {as_text(low)} to {as_text(high)}, got {as_text(reward)}; the log has "
                 f"{first} to {last}: --reward-scale LOW,HIGH maps them to 0 to 1, for instance --reward-scale={wide}"
