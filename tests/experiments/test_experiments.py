@@ -189,7 +189,7 @@ class TestSpec:
         with pytest.raises(dt.InvalidInput, match=r"cannot read '.*no\.toml': No such file"):
             read_spec(tmp_path / "no.toml")
         (tmp_path / "bad.toml").write_bytes(b"\xff")
-        with pytest.raises(dt.InvalidInput, match=r"bad\.toml: must be an experiment in TOML"):
+        with pytest.raises(dt.InvalidInput, match=r"bad\.toml: must be text in UTF-8; save the file as such$"):
             read_spec(tmp_path / "bad.toml")
 
 
