@@ -70,6 +70,25 @@ def test_the_line_about_a_library_names_an_extra_that_brings_it(module):
     assert package in packages_of(LIBRARIES[module].extra)
 
 
+INTERRUPTED = """
+import sys
+class Impatient:
+    def find_spec(self, name, path=None, target=None):
+        if name == "delaytron.cli.doctor":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Impatient())
+from {module} import {function}
+{function}()
+"""
+
+
+def test_an_interrupt_while_the_command_is_loaded_is_one_line():
+    module, function = PROJECT["scripts"]["delaytron"].split(":")
+    code = INTERRUPTED.format(module=module, function=function)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "delaytron: interrupted\n")
+
+
 def test_a_core_install_has_none_of_the_optional_libraries():
     core = {Requirement(line).name for line in PROJECT["dependencies"]}
     assert not core & {LIBRARIES[module].package for module in OPTIONAL}

@@ -360,7 +360,7 @@ class TestResults:
         (["--data", "digits", "--gamma", 0], "gamma must be in (0, 1]"),
         (["--gamma", 1.5], "gamma must be in (0, 1]"),
         (["--rounds", 0], "rounds must be an integer of at least 1"),
-        (["--delay", "soon"], "a delay must be 1000 or uniform:D"),
+        (["--delay", "soon"], "--delay must be 1000 or uniform:D"),
         (["--missing", 2], "rate must be in [0, 1]"),
         (["--eta", 0], "eta must be above 0"),
         (["--norm", -1], "norm must be at least 0"),

@@ -236,18 +236,29 @@ class TestCompare:
     @pytest.mark.parametrize("columns", [80, 120])
     def test_the_table_has_a_line_per_learner_the_best_first(self, columns):
         stdout = output_of("compare", *THREE, columns=columns)
-        expected = self.compared().learners
+        expected = dict(sorted(self.compared().learners.items(), key=lambda item: item[0] == "perceptron"))
         lines = [line for line in stdout.splitlines() if line.startswith(tuple(expected))]
         assert [line.split()[0].rstrip("¹") for line in lines] == list(expected)
         assert max(map(len, stdout.splitlines())) <= columns
         for line, entries in zip(lines, expected.values(), strict=True):
             assert all(f"{entry.result.final_error.mean():.4f}" in line for entry in entries)
-        assert "perceptron¹" in stdout
+        assert stdout.index("always the most") < stdout.index("\nfor reference") < stdout.index("\nperceptron¹")
         assert "¹ is told the true label" in stdout
         assert "gamma=" in stdout
         majority = f"{self.compared().majority_error:.4f}"
         (line,) = [line for line in stdout.splitlines() if line.startswith("always the most")]
         assert line.split()[3:] == [majority] * 2
+
+    def test_rows_that_are_played_more_than_once_are_told(self, tmp_path):
+        path = tmp_path / "kinds.csv"
+        path.write_text("x,y,kind\n" + "".join(f"{k},{k % 7},{'ab'[k % 2]}\n" for k in range(40)))
+        small = ["--label", "kind", "--delay", "2", "--runs", "1"]
+        told = "more rounds than rows: 40 rows drawn with replacement, each 2.5 times on average"
+        for words in (["compare", path, "--learner", "bandit_logit"], ["run", "--data", path]):
+            assert told in " ".join(delaytron(*map(str, words), *small, "--rounds", "100").stdout.split())
+            assert "more rounds" not in delaytron(*map(str, words), *small, "--rounds", "40").stdout
+        shown = delaytron("run", "--data", str(path), *small, "--rounds", "100", "--sampling", "epochs").stdout
+        assert "40 rows in epochs, each 2.5 times on average" in " ".join(shown.split())
 
     def test_the_default_learner_plays_untuned_beside_the_others(self):
         flags = ["synsep", "--delay", "1", "--budget", "2", *SMALL, "--rounds", "200"]

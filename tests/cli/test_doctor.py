@@ -26,6 +26,15 @@ def check_of(name):
     return next(row for row in json.loads(examine("--json").stdout)["checks"] if row["check"] == name)
 
 
+def test_an_interrupt_before_the_command_begins_is_one_line(monkeypatch):
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.TyperGroup, "make_context", interrupted)
+    result = examine()
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "delaytron: interrupted\n")
+
+
 def test_the_known_labels_and_weights_are_those_of_the_reference():
     assert list(known_run.LABELS) == [step["ytilde"] for step in TRACE[: len(known_run.LABELS)]]
     known = np.reshape([float.fromhex(text) for text in known_run.WEIGHTS], (3, 2))

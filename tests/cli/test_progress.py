@@ -139,7 +139,7 @@ ABSURD = [
     (["run", "--rounds", 2**63 - 1], "rounds must be at most 4294967294, got 9223372036854775807"),
     (["run", "--runs", HUGE], f"runs must be at most 1000000, got {HUGE}"),
     (["run", "--workers", HUGE], f"workers must be at most 1024, got {HUGE}"),
-    (["run", "--delay", "1e400"], "D must be an integer"),
+    (["run", "--delay", "1e400"], "--delay must be an integer"),
     (["run", "delaytron", "--gamma", "1e400"], "gamma must be a finite number, got inf"),
     (["compare", "synsep", "--rounds", HUGE], f"rounds must be at most 4294967294, got {HUGE}"),
     (["compare", "synsep", "--tuning-runs", HUGE], f"--tuning-runs must be at most 1000000, got {HUGE}"),

@@ -327,7 +327,7 @@ def test_an_example_that_is_not_there_is_asked_for_in_one_line(tmp_path, monkeyp
 def test_an_unknown_example_is_refused_with_the_known_ones():
     with pytest.raises(InvalidInput, match="one of college, dengue, retweets; got 'colege'; did you mean college"):
         example("colege")
-    with pytest.raises(InvalidInput, match="'colege': no such file; the examples are college, dengue, retweets"):
+    with pytest.raises(InvalidInput, match=r"'colege': no such file; published are .*; did you mean college"):
         parse("trace:colege")
 
 

@@ -39,6 +39,8 @@ class _Commands(TyperGroup):
             if not problem.format_message():  # nothing was given: all help is shown
                 raise
             _stop(usage_line(problem), 2)
+        except KeyboardInterrupt:  # of which typer says nothing
+            _stop("interrupted", 130)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from delaytron.cli import options
+from delaytron.cli.comparison_tables import comparison_document, comparison_table
 from delaytron.cli.data_options import AS_IT_IS, DataOptions, with_data_options
 from delaytron.cli.outputs import Target, log, progress_bar, show, targets, write, write_numbers
-from delaytron.cli.tables import comparison_document, comparison_table
 from delaytron.comparison.compare import PreparedComparison, prepare, read_feedback
 from delaytron.comparison.results import Comparison, Entry
 from delaytron.comparison.tuning import Terms
@@ -82,7 +82,7 @@ def compare(
     prepared = prepare(dataset, names, texts, terms, tuning_data, feedback)
     comparison = _play(prepared, n_jobs, files)
     document = comparison_document(comparison)
-    show(document, comparison_table(comparison), json)
+    show(document, comparison_table(comparison, options.drawn_note(data, dataset, rounds)), json)
     write(files, comparison, document, json)
 
 

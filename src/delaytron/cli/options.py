@@ -41,6 +41,17 @@ def rows_note(given: str, data: datasets.Dataset | datasets.FileStream, n_rounds
     return [f"rows: {some} {data.n_rows:,}, in file order; --shuffle mixes them"]
 
 
+def drawn_note(
+    given: str, data: datasets.Dataset | datasets.FileStream, n_rounds: int, sampling: str = "replacement"
+) -> str:
+    """Return how often each row of a file is played, if there are fewer rows than rounds; else nothing."""
+    if given in datasets.DATASETS or n_rounds <= data.n_rows:
+        return ""
+    times = f"each {n_rounds / data.n_rows:.3g} times on average"
+    how = "drawn with replacement" if sampling == "replacement" else "in epochs"
+    return f"more rounds than rows: {data.n_rows:,} rows {how}, {times}"
+
+
 def tell(notes: Iterable[str], kind: str = "note") -> None:
     """Say on stderr what was done with a file, a line each."""
     for note in notes:

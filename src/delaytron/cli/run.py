@@ -1,6 +1,7 @@
 """`delaytron run`: learners with parameters that the user gives."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,7 +99,8 @@ def run(
     for job in jobs:
         job.check(dataset)
     options.tell([*notes(jobs, asked), *options.rows_note(data, dataset, terms.rounds_on(dataset))])
-    report = _play(jobs, dataset, terms, n_jobs)
+    drawn = options.drawn_note(data, dataset, terms.rounds_on(dataset), sampling)
+    report = replace(_play(jobs, dataset, terms, n_jobs), drawn=drawn)
     show(report.rows, tables.results_table(report), json)
     write(files, report, report.rows, json)
 

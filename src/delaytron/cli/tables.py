@@ -1,6 +1,5 @@
-"""What the command line shows and writes: results and comparisons as rows and tables."""
+"""What the command line shows and writes: results as rows and tables."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from delaytron.cli.documents import ComparisonDocument, ComparisonRow, RunRow
-from delaytron.comparison.results import Comparison, Entry
+from delaytron.cli.documents import RunRow
 from delaytron.extras import needs
-from delaytron.formats import assignments, compact, versions, with_margin
+from delaytron.formats import compact, versions, with_margin
 from delaytron.simulation.results import MAJORITY, Result
 
 if TYPE_CHECKING:
@@ -41,6 +38,7 @@ class RunReport:
     played: Sequence[TimedResult]
     seed: int
     sampling: str
+    drawn: str = ""  # how often each row is played, where that must be said
 
     @cached_property
     def rows(self) -> list[RunRow]:
@@ -99,7 +97,7 @@ def results_table(report: RunReport) -> Table:
         rows = list(report.rows_of(played))
         for row in rows:
             best = row["best"] and len(rows) > 1
-            cells = (row["learner"], played.delay, *(_short(row["parameters"].get(name, "")) for name in names))
+            cells = (row["learner"], played.delay, *(short(row["parameters"].get(name, "")) for name in names))
             table.add_row(*map(escape, cells), *_numbers(row, best, compared), style="bold" if best else None)
         if compared:
             table.add_section()
@@ -116,7 +114,10 @@ def majority_cell(error: float | None) -> str:
 def _results_caption(report: RunReport, compared: bool) -> str:
     first = report.rows[0]
     runs = f"{first['runs']} runs" if first["runs"] > 1 else "a single run, so no interval,"
-    lines = [f"{runs} of {_exact(first['rounds'])} rounds; greedy: the labels with the highest scores"]
+    lines = [
+        f"{runs} of {exact(first['rounds'])} rounds; greedy: the labels with the highest scores",
+        *[report.drawn] * bool(report.drawn),
+    ]
     return "\n".join([*lines, *["* lowest mean error of its learner and delay"] * compared])
 
 
@@ -128,93 +129,6 @@ def _numbers(row: RunRow, best: bool, compared: bool) -> list[str]:
     ]
 
 
-def comparison_document(comparison: Comparison) -> ComparisonDocument:
-    """Return a comparison as plain values."""
-    terms = comparison.terms
-    return {
-        "dataset": comparison.dataset,
-        "rounds": terms.rounds,
-        "runs": terms.runs,
-        "tuning_runs": terms.tuning_runs,
-        "budget": terms.budget,
-        "seed": terms.seed,
-        "tuning_seed": terms.tuning_seed,
-        "results": [_comparison_row(entry) for entry in comparison.entries],
-        "left_out": [{"learner": name, "reason": reason} for name, reason in comparison.left_out.items()],
-        "versions": versions(),
-    }
-
-
-def _comparison_row(entry: Entry) -> ComparisonRow:
-    result = entry.result
-    return {
-        "learner": entry.learner,
-        "dataset": result.dataset,
-        "form": result.form,
-        "delay": entry.delay,
-        "parameters": result.parameters[0],
-        "tuned": list(entry.setting),
-        "rounds": int(result.rounds[-1]),
-        "runs": len(result.run),
-        **result.errors(),
-        "majority_error": result.majority_error,
-        "final_errors": result.final_error.tolist(),
-        "final_greedy_errors": result.greedy_error.tolist(),
-        "seconds": entry.seconds,
-        "settings_tried": entry.tried,
-        "tuning_seconds": entry.tuning_seconds,
-        "remark": entry.remark,
-    }
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """Return the table of a comparison: a line per learner, the best at the largest delay first."""
-    delays = comparison.delays
-    lines = [["learner", *(f"delay {delay}" for delay in delays), f"setting at {delays[-1]}", "s", "tune s"]]
-    lines += [[comparison.marked(name), *_comparison_cells(rows)] for name, rows in comparison.learners.items()]
-    if _width(lines, unbroken=len(delays) + 1) > Console().width:
-        lines = [[re.sub(r" (?=± )|(?<=^delay) ", "\n", cell) for cell in line] for line in lines]
-    table = new_table(caption=_comparison_caption(comparison))
-    for place, title in enumerate(lines[0]):
-        is_text = place in (0, len(delays) + 1)
-        table.add_column(escape(title), justify="left" if is_text else "right", overflow="fold", no_wrap=place == 0)
-    for line in lines[1:]:
-        table.add_row(*map(escape, line))
-    majority = majority_cell(comparison.majority_error)
-    table.add_row(MAJORITY_LINES, *(majority for _ in delays))
-    return table
-
-
-def _comparison_cells(entries: Sequence[Entry]) -> list[str]:
-    rows = [entry.row() for entry in entries]
-    chosen = entries[-1].setting.items()
-    setting = {name: _shortest(value) for name, value in chosen if name != "standardize" or value}
-    seconds = f"{sum(row['seconds'] for row in rows):.1f}"
-    tuning_seconds = f"{sum(row['tuning_seconds'] for row in rows):.1f}"
-    errors = [with_margin(row["error"], row["error_margin"]) for row in rows]
-    return [*errors, assignments(setting) or "untuned", seconds, tuning_seconds]
-
-
-def _width(lines: Sequence[Sequence[str]], unbroken: int) -> int:
-    """Return how many characters wide a table is whose first columns are not broken, and others only between words."""
-    widths = []
-    for place, cells in enumerate(zip(*lines, strict=True)):
-        pieces = cells if place < unbroken else [word for cell in cells for word in cell.split()]
-        widths.append(max(map(len, pieces)) + 2)
-    return sum(widths)
-
-
-def _comparison_caption(comparison: Comparison) -> str:
-    terms = comparison.terms
-    lines = [
-        f"error ± 95 %: {terms.runs} runs of {_exact(terms.rounds)} rounds, seed {terms.seed}; tuned, if not "
-        f"said otherwise, by {terms.tuning_runs} runs of at most {terms.budget} settings, seed {terms.tuning_seed}",
-        *(f"{sign} {remark}" for remark, sign in comparison.marks.items()),
-        *(f"{name} cannot play: {reason}" for name, reason in comparison.left_out.items()),
-    ]
-    return escape("\n".join(lines))
-
-
 def new_table(*columns: str, caption: str = "") -> Table:
     """Return an empty table in the style of all."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, caption_justify="left")
@@ -224,15 +138,13 @@ def new_table(*columns: str, caption: str = "") -> Table:
     return table
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Return a value as a cell shows it."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _shortest(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) and abs(value) < 1 else _short(value)
-
-
-def _exact(count: int) -> str:
+def exact(count: int) -> str:
+    """Return a count in thousands or millions, where that loses nothing."""
     for size, letter in ((10**6, "M"), (10**3, "k")):
         if count % size == 0:
             return f"{count // size}{letter}"

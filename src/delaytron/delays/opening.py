@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from delaytron.checks import check_choice, not_there
+from delaytron.checks import check_choice, did_you_mean, not_there
 from delaytron.delays.times import Recorded
 from delaytron.delays.traces import Trace
 from delaytron.errors import InvalidInput
@@ -47,7 +47,7 @@ def open_trace(source: str, **columns: Any) -> Trace:
     if Path(source).exists():
         return Trace.from_file(source, **columns)
     if source not in EXAMPLES:
-        near = not_there(Path(source))
+        near = did_you_mean(source, EXAMPLES) or not_there(Path(source))
         raise InvalidInput(f"cannot read the trace {source!r}: no such file; published are {', '.join(EXAMPLES)}{near}")
     if columns:
         raise InvalidInput(f"the columns of the example {source} are known; leave {', '.join(columns)} out")
