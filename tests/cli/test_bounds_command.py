@@ -380,7 +380,7 @@ def test_bad_input_is_one_line(args, message, tmp_path, monkeypatch):
 
 def test_weights_without_loss_are_not_made_up():
     data = dt.datasets.as_dataset((np.ones((4, 1)), [0, 1, 0, 1]))
-    with pytest.raises(dt.InvalidInput, match="no weights without loss are known; try comparator best"):
+    with pytest.raises(dt.InvalidInput, match="no weights without loss are known; take the comparator best"):
         prepare(data, TrialTerms(rounds=10, runs=1, comparator="separating"))
 
 

@@ -296,7 +296,9 @@ def test_what_cannot_be_exported_says_so_in_one_line_and_writes_nothing(case, tm
 
 def test_weights_beyond_what_a_file_holds_are_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(onnx_graph, "MOST_BYTES", 100)
-    with pytest.raises(dt.InvalidInput, match="an ONNX file holds 2 GiB, these weights are 160"):
+    with pytest.raises(
+        dt.InvalidInput, match="an ONNX file holds 2 GiB, these weights have 160 bytes; use fewer features"
+    ):
         dt.Banditron(2, 10).export_onnx(tmp_path / "a.onnx")
     dt.Banditron(2, 6).export_onnx(tmp_path / "a.onnx")
 

@@ -173,7 +173,7 @@ def test_rewards_between_need_a_learner_that_takes_them(made):
 
 
 def test_a_log_without_outcomes_says_so(made):
-    with pytest.raises(dt.InvalidInput, match="the log has no outcome"):
+    with pytest.raises(dt.InvalidInput, match="the log must have at least one outcome, got none"):
         dt.evaluate(log_with(made.log, rewards=np.full(500, np.nan)), "uniform")
 
 

@@ -171,7 +171,7 @@ class TestSpec:
                 "delays = [30, 30]",
                 "delays of .* must be at least one, and no two of the same",
             ),
-            ('"fixed:30"', '"often"', "a delay must be "),
+            ('"fixed:30"', '"often"', "delay must be "),
             ("gamma = 0.1", "gamma = 0.1\nruns = 0", "runs must be an integer of at least 1, got 0"),
             ("gamma = 0.1", 'gamma = 0.1\nreport = "some"', "report must be one of all, chosen; got 'some'"),
             ("gamma = [0.05, 0.2]", "gamma = [0.05, 7]", r"gamma must be in \(0, 1\], got 7"),

@@ -59,7 +59,7 @@ def test_folders_and_missing_folders_are_refused(tmp_path, open_any):
 
 def test_what_is_not_there_is_made_only_with_a_configuration(tmp_path):
     refused(lambda: Journal(tmp_path / "a.db"), "there is no journal")
-    refused(lambda: FactStore(tmp_path / "a.db"), "there is no journal", "configuration")
+    refused(lambda: FactStore(tmp_path / "a.db"), "there is no journal", "journal=path")
     (tmp_path / "b.db").touch()
     refused(lambda: FactStore(tmp_path / "b.db"), "is empty")
     refused(lambda: Journal(tmp_path / "b.db"), "not a journal")

@@ -36,7 +36,7 @@ def test_it_waits_for_the_owner_and_gives_up_in_the_end(make, monkeypatch):
     def other():
         assert inside.wait(30)
         monkeypatch.setattr(database, "PATIENCE", 0.05)
-        with pytest.raises(JournalError, match="locked; the answer was not accepted"):
+        with pytest.raises(JournalError, match="the answer was not accepted: database is locked"):
             journal.feedback("a", correct=True)
         monkeypatch.undo()
         tried.set()

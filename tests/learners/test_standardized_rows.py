@@ -124,10 +124,13 @@ def test_files_from_before_there_was_such_a_parameter_are_read(tmp_path):
 REFUSED = [
     (lambda: dt.Banditron(4, 5, standardize="yes"), "standardize must be True or False"),
     (lambda: dt.Banditron(4, 5, standardize=True, average=True), "have no average: leave out average=True or"),
-    (lambda: dt.simulate("banditron", DATA, standardize=True, regret=True), "standardizing.banditron. are not"),
+    (
+        lambda: dt.simulate("banditron", DATA, standardize=True, regret=True),
+        "scores are linear in the row, got standardizing.banditron.",
+    ),
     (
         lambda: dt.simulate("banditron", DATA, standardize=[False, True], regret=True),
-        "standardizing.banditron. are not",
+        "scores are linear in the row, got standardizing.banditron.",
     ),
 ]
 

@@ -119,7 +119,7 @@ def test_a_model_writes_its_own_log(tmp_path):
 
 def test_a_model_without_a_journal_has_no_log(tmp_path):
     with pytest.raises(
-        dt.InvalidInput, match="without a journal keeps no decisions to write; make it with journal=FILE"
+        dt.InvalidInput, match="without a journal keeps no decisions to write; make it with journal=path"
     ):
         dt.Model(["a", "b"], features=2).export_log(tmp_path / "own.parquet")
     assert not list(tmp_path.iterdir())

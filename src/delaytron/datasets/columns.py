@@ -4,7 +4,8 @@ Numbers stay numbers, true and false are 1 and 0, dates become their parts. A co
 number, one that is typed as categories, and any that the user names becomes a column of 0 and 1 for each of its values.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -106,16 +107,17 @@ class Encoder(NamedTuple):
             first = last
         return _joined(parts, X[:first])
 
-    def _encode(self, tables: "Iterable[pa.Table]") -> Iterator[Block]:
+    def _encode(self, tables: Any) -> Iterator[Block]:
         first = 0
         n_left = 0
-        for table in tables:
-            self._check_count(first + table.num_rows <= self.source.n_rows)
-            if table.num_rows:
-                block = self._block(table, first)
-                n_left += block.X.shape[0]
-                yield block
-            first += table.num_rows
+        with closing(tables):  # a file with an error in it is closed now, not when its error is forgotten
+            for table in tables:
+                self._check_count(first + table.num_rows <= self.source.n_rows)
+                if table.num_rows:
+                    block = self._block(table, first)
+                    n_left += block.X.shape[0]
+                    yield block
+                first += table.num_rows
         self._check_count(first == self.source.n_rows)
         if not n_left:
             why = f"all {first:,} rows have a missing value" if first else "got none"
