@@ -19,10 +19,6 @@ from delaytron.cli.problems import with_flags
 from delaytron.datasets.files import FORMATS
 from delaytron.files.lines import place_of
 
-# A file whose error is kept may be closed only when garbage is collected, amid any test: seen in two whole runs.
-pytestmark = pytest.mark.filterwarnings(
-    r"ignore:Exception ignored in. <_io.FileIO:pytest.PytestUnraisableExceptionWarning"
-)
 NOT_A_NUMBER = (
     "column 'age': 'abc' is not a number; to take the column as categories pass categorical=['age'] (--categorical age)"
 )

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import closing
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -125,14 +124,12 @@ def _check_dates(source: Source, name: str, texts: Sequence[str]) -> None:
 
 def _refuse_mixed(source: Source, name: str, text: str, kind: str) -> NoReturn:
     row = 0
-    tables: Any = source.read([name], SURVEY_ROWS)
-    with closing(tables):  # the file is left in the middle
-        for table in tables:
-            place = as_text(table[name]).index(text).as_py()
-            if place >= 0:
-                row += place
-                break
-            row += table.num_rows
+    for table in source.read([name], SURVEY_ROWS):
+        place = as_text(table[name]).index(text).as_py()
+        if place >= 0:
+            row += place
+            break
+        row += table.num_rows
     categories = f"to take the column as categories pass categorical=[{name!r}] (--categorical {name})"
     refuse_cell(source, row, name, f"{text[:40]!r} is not a {kind}; {categories}, or {_or_drop(name)}")
 

@@ -1,7 +1,8 @@
 """Where in a delimited text file something stands: read slowly and exactly, once something is known to be wrong."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
@@ -12,9 +13,10 @@ from delaytron.files.compressed import LONGEST_LINE, check_line, open_binary, re
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Iterate over the rows of a file, each with the number of the line on which it begins; blank lines are no rows."""
-    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
+    lines = _lines(path)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     begin = 1
-    with reading(path):
+    with reading(path), closing(lines):  # also after an error, which keeps the reader as long as it is kept itself
         while True:
             try:
                 cells = next(reader, None)
@@ -41,7 +43,7 @@ def refuse_ragged(path: Path, delimiter: str, n_columns: int) -> None:
             raise InvalidInput(f"{path}, line {line}: must have {n_columns} cells like the first row, got {len(cells)}")
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path) -> Generator[str, None, None]:
     """Iterate over the lines with their ends, as the csv module wants them."""
     with TextIOWrapper(open_binary(path), "utf-8-sig", errors="surrogateescape", newline="") as file:
         for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), ""), start=1):
