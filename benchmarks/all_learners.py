@@ -33,8 +33,8 @@ def main(names):
         for _ in range(TURNS):
             yardstick.append(seconds("delaytron", {}, data))
             ours.append(seconds(name, parameters, data))
-        told = ", ".join(f"{key}={value}" for key, value in parameters.items())
-        label = f"`{name}`" + (f" ({told})" if told else "")
+        settings = ", ".join(f"{key}={value}" for key, value in parameters.items())
+        label = f"`{name}`" + (f" ({settings})" if settings else "")
         print(f"| {label} | {min(ours) / ROUNDS / RUNS * 1e6:.2f} | {min(ours) / min(yardstick):.2f} |", flush=True)
 
 

@@ -1,8 +1,8 @@
-"""What it costs that wrong answers are silent and a fifth of the right ones come after one has stopped waiting.
+"""The cost of silent wrong answers, with a fifth of the right ones after the expiry.
 
 A decision that is right is answered, by four in five within the window and by one in five up to three windows
 later; one that is wrong is never answered (a click comes, or it does not). Four ways to deal with it, on the same
-rows, delays and draws: told (the wrong answers are told after all, the yardstick), dropped, counted as wrong for
+rows, delays and draws: all reported (the wrong answers come, too: the reference), dropped, counted as wrong for
 good, and counted as wrong until a late "right" corrects it. Played through the online object.
 """
 
@@ -15,7 +15,7 @@ import delaytron as dt
 
 WINDOW, LATE = 500, 0.2
 WAYS = {
-    "told": {},
+    "all reported": {},
     "dropped": {"expire_after": WINDOW},
     "wrong for good": {"expire_after": WINDOW, "on_expiry": "wrong"},
     "wrong, corrected": {"expire_after": WINDOW, "on_expiry": "wrong"},
@@ -48,9 +48,9 @@ def play(name, way, data, examples, n_rounds, seed):
         decision = learner.decide(examples[row])
         right = bool(decision.label == data.y[row])
         wrong += not right
-        heard = right or way == "told"
+        reported = right or way == "all reported"
         in_time = delays[t] <= WINDOW or way != "wrong for good"
-        if heard and in_time:
+        if reported and in_time:
             due.setdefault(t + delays[t], []).append((decision.id, right))
     return wrong / n_rounds
 

@@ -64,7 +64,7 @@ def print_online():
 
 
 def play_heaps(name, heap, seed):
-    """Return how often the last visitors buy on average, if so many answers come together."""
+    """Return how often the last visitors buy on average, if this many answers come together."""
     rng = np.random.default_rng(seed)
     learner = dt.LEARNERS[name](len(BOUGHT), 2, seed=seed)
     waiting, rates = [], []

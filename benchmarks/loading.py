@@ -18,7 +18,7 @@ def measure(name):
     """Return the seconds that reading the files takes, and then loading them as a data set."""
     from delaytron import datasets  # noqa: PLC0415 - only the measured process needs it
     from delaytron.datasets.catalogue import CARDS  # noqa: PLC0415
-    from delaytron.datasets.downloads import find  # noqa: PLC0415
+    from delaytron.datasets.named import find  # noqa: PLC0415
 
     paths = {find(file) for files in CARDS[name].files.values() for file in files}
     if None in paths:

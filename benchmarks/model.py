@@ -56,7 +56,7 @@ def model_online(quick):
     ]
     for name, times in {
         "`decide_many` of 1,000 vectors of 64 numbers, a row": many_times(quick),
-        "`with lock:` that nobody else wants": lock_times(),
+        "`with lock:`, uncontended": lock_times(),
     }.items():
         middle, slow = quantiles(times)
         rows.append([name, f"{middle / 1e3:.2f} us", f"{slow / 1e3:.2f} us"])
@@ -133,7 +133,7 @@ def many_times(quick):
 
 
 def lock_times(count=1_000):
-    """Return the nanoseconds of taking and leaving a lock that nobody else wants."""
+    """Return the nanoseconds of acquiring and releasing an uncontended lock."""
     lock = Lock()
     times = []
     for _ in range(100):

@@ -33,7 +33,7 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
 class Stopwatch:
-    """Stands in for a compiled kernel and adds up the seconds of CPU time that it takes."""
+    """Wraps a compiled kernel and adds up the seconds of CPU time that it takes."""
 
     def __init__(self, kernel):
         self.kernel, self.seconds = kernel, 0.0

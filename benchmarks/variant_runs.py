@@ -99,7 +99,7 @@ def copy_sources(variant, folder):
 
 
 def replace_once(path, old, new):
-    """Replace a text that must stand in the file exactly once."""
+    """Replace a text that must occur in the file exactly once."""
     text = path.read_text()
     if text.count(old) != 1:
         raise ValueError(f"{path.name} has {text.count(old)} places, not one, with {old!r}")
@@ -137,7 +137,7 @@ def play_order(order):
     variant, data, loaded = order["variant"], None, ""
     for task in order["tasks"]:
         if task["data"] != loaded:
-            data = None  # makes room
+            data = None  # frees memory
             data, loaded = rows_for(dt.datasets.load(task["data"]), variant), task["data"]
         options = {key: task[key] for key in ("delay", "rounds", "seed", "runs")}
         result = dt.simulate(LEARNER, data, **options, n_jobs=1, **variant["parameters"])

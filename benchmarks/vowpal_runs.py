@@ -9,9 +9,9 @@ from typing import NamedTuple
 from scipy import sparse
 
 import delaytron as dt
-from delaytron.comparison.tuning import TUNING_SEED_OFFSET, load_for_tuning
-from delaytron.datasets.scaling import Scaling
+from delaytron.datasets.dataset import Scaling
 from delaytron.delays import as_delay
+from delaytron.experiments.compare import TUNING_SEED_OFFSET, load_for_tuning
 from delaytron.rng import stream
 from delaytron.simulation.scenarios import SimulationConfig, draw_rows
 from vowpal import feature_texts
@@ -68,7 +68,7 @@ def scaled(X, scaling):
     for kind in scaling.split(", "):
         if kind != "raw":
             step = Scaling(kind)
-            step.see(X)
+            step.partial_fit(X)
             X = step.apply(X)
     return X
 
@@ -86,7 +86,7 @@ def load_texts(name, tuning, scaling):
 
 
 def forget_data():
-    """Make room: texts of all rows are large."""
+    """Free memory: texts of all rows are large."""
     load.cache_clear()
     load_texts.cache_clear()
 
@@ -108,7 +108,7 @@ def play(run):
     """Play one run.
 
     cbify draws by a seed of its own whatever --random_seed says (VW 9.11.9). So that runs over the same rows differ,
-    the classes are numbered anew in each.
+    each numbers its classes by itself.
     """
     from vowpalwabbit import Workspace  # noqa: PLC0415 - only to play; the tests go without
 

@@ -34,7 +34,7 @@ EXPLORERS = (
 RATES = (0.05, 0.5, 2.0, 10.0, 40.0)  # so wide that the best one is seldom at an end
 FORM_EXPLORERS = ("--epsilon 0.02", "--squarecb --gamma_scale 1000")  # with these and
 FORM_RATES = (0.5, 2.0, 10.0)  # these the forms are compared
-BEST_FORMS = 3  # so many are tried with all explorers and rates, beside raw rows with the default update
+BEST_FORMS = 3  # this many are tried with all explorers and rates, beside raw rows with the default update
 
 
 class Form(NamedTuple):

@@ -1,4 +1,4 @@
-"""A scikit-learn pipeline that sorts messages into twenty groups, told only "right" or "wrong", some time later.
+"""A scikit-learn pipeline that sorts messages into twenty groups, with late "right" or "wrong" as its only feedback.
 
 The messages are those of 20 Newsgroups, as counts of their words. Run it with a number to read fewer of them.
 """
@@ -29,8 +29,8 @@ def main() -> None:
         print(f"feedback {words}:")
         print(f"  wrong while learning {curve[-1]:.3f}, in the last quarter {wrong[-len(y) // 4 :].mean():.3f}")
         print(f"  wrong afterwards     {1 - pipeline.score(test.X, test.y):.3f}")
-    told = make_pipeline(TfidfTransformer(sublinear_tf=True), SGDClassifier(random_state=0)).fit(X, y)
-    print(f"a linear classifier that is told every label: wrong {1 - told.score(test.X, test.y):.3f}")
+    full = make_pipeline(TfidfTransformer(sublinear_tf=True), SGDClassifier(random_state=0)).fit(X, y)
+    print(f"a linear classifier that gets every label: wrong {1 - full.score(test.X, test.y):.3f}")
 
 
 if __name__ == "__main__":

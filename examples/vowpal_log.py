@@ -6,8 +6,6 @@ import tempfile
 from pathlib import Path
 
 import delaytron as dt
-from delaytron.model.log_import import import_dsjson
-from delaytron.model.log_survey import LogTerms
 
 DRINKS = ["tea", "coffee", "cocoa"]
 SALES = {"morning": (0.2, 0.7, 0.1), "noon": (0.5, 0.3, 0.2), "evening": (0.3, 0.05, 0.6)}
@@ -47,9 +45,8 @@ with tempfile.TemporaryDirectory() as folder:
     for policy in ("logged", "uniform", "always:tea", "bandit_logit"):
         found = dt.evaluate(log, policy, "dr")
         print(f"{policy}: {found.value:.3f} sold, {found.low:.3f} to {found.high:.3f}")
-    options = {"learner": "bandit_logit", "parameters": {}, "bits": 12, "ngrams": 1, "expire_after": None}
-    import_dsjson([path], Path(folder, "cafe.db"), LogTerms(), {**options, "on_expiry": "drop", "seed": 1})
-    with dt.Model.open(Path(folder, "cafe.db")) as model:
+    with dt.Model(DRINKS, bits=12, journal=Path(folder, "cafe.db"), seed=1) as model:
+        model.learn_from(log)
         rewards = []
         for hour in rng.choices(list(SALES), k=1000):
             decision = model.decide({"hour": hour})

@@ -1,4 +1,4 @@
-"""A shop shows one of three banners. Buyers answer late, from another process; the shop is killed, and goes on."""
+"""A shop shows one of three banners. Buyers answer late, from another process; the shop is killed, and continues."""
 
 import random
 import subprocess
@@ -15,12 +15,12 @@ LATE = 30  # visitors who come before one is known to have bought or not
 
 
 def shop(journal: str) -> None:
-    """Decide for every visitor who is told on a line; this process knows no answers."""
+    """Decide for every visitor that a line of the input names; this process gets no answers."""
     model = dt.Model(classes=BANNERS, journal=journal, seed=3)
     print(model.stats().decisions, len(model.open_decisions()), flush=True)
     for line in sys.stdin:
         name, age = line.split()
-        print(model.decide({"age": age}, id=name).label, flush=True)  # it is on disk before anybody sees it
+        print(model.decide({"age": age}, id=name).label, flush=True)  # on disk before it is printed
 
 
 def start(journal: Path) -> subprocess.Popen[str]:
@@ -42,7 +42,7 @@ def main() -> None:
             age = rng.choice(["young", "old"])
             print(f"visitor-{number}", age, file=process.stdin, flush=True)
             bought.append(rng.random() < BUYS[process.stdout.readline().strip()][age])
-            if number >= LATE and number % 10:  # one in ten is never heard of again
+            if number >= LATE and number % 10:  # one in ten never answers
                 with dt.Journal(journal) as answers:
                     answers.feedback(f"visitor-{number - LATE}", correct=bought[number - LATE])
             if number % 150 == 149:

@@ -1,17 +1,13 @@
 """Settings that all tests share."""
 
 import os
-from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
+import optional  # noqa: F401 - finds the real data
 from optional import browser, pyvw  # noqa: F401 - for tests of pages, and of logs
 from postgres_fixtures import database, dsn, own_server, server  # noqa: F401 - for the tests on PostgreSQL
-
-BESIDE = Path(__file__).parents[2] / "shared" / "data"
-if BESIDE.is_dir():
-    os.environ.setdefault("DELAYTRON_DATA", str(BESIDE))
-REAL_DATA = Path(os.environ.get("DELAYTRON_DATA", "absent"))
+from service_fixtures import guarded, shop  # noqa: F401 - for the tests over HTTP
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # no test may need a network
 

@@ -1,5 +1,6 @@
 """Every learner in the forms that choose or learn in ways of their own, with something learned."""
 
+import json
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -8,6 +9,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import delaytron as dt
+from paper_learners import TRANSCRIPTIONS
+from streams import known_rounds
 
 K, D = 5, 4
 RNG = np.random.default_rng(8)
@@ -43,6 +46,7 @@ FORMS = {
     "passive_aggressive": {"C": 0.1, "variant": "I"},
     "standardized": {"gamma": 0.3, "standardize": True},
 }
+FORMS = {name: TRANSCRIPTIONS[name].settings[0] for name in dt.LEARNERS} | FORMS  # learners that it does not list
 CLASSES = {"standardized": "delaytron"}
 PLAYS_SETS = ("dilute", "dilute set")
 
@@ -66,7 +70,7 @@ def row(t, sparse=False):
 
 
 def answer_to(learner, decision, y):
-    """Return what `feedback` is told if `y` is true."""
+    """Return the arguments of `feedback` if `y` is true."""
     if learner.feedback_type == "label":
         return {"label": int(y)}
     return {"correct": int(y) in getattr(decision, "labels", (decision.label,))}
@@ -132,3 +136,16 @@ def choice_of(learner, x, allowed=None):
 def state_bits(learner):
     """Return the state, to compare to the bit."""
     return [np.asarray(field).tobytes() for field in learner.state]
+
+
+def everything(learner):
+    """Return all that a learner is, to compare to the bit."""
+    book = learner.book
+    plays = [
+        (*p._replace(x=None, extra=p.extra.tobytes()), p.x.values.tobytes(), str(p.x.indices))
+        for p in map(book.play, sorted(book.kept))
+    ]
+    ended = [(number, *end[:3]) for number, end in sorted(book.ended.items())]  # the serials of a file are new
+    state = [field.tobytes() for field in learner.state]
+    draws = json.dumps(learner._draws.bit_generator.state)
+    return state, plays, ended, known_rounds(learner), book.to_apply(), book.pending, draws, learner.sparse

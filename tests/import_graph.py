@@ -1,7 +1,4 @@
-"""Draw in CONTRIBUTING.md which package imports which: `python tests/import_graph.py`; test_layers.py checks it.
-
-A row imports what is marked in it. In the order of the contract every mark is left of the diagonal.
-"""
+"""The modules of the package and what they import, and the contract of imports in CONTRIBUTING.md."""
 
 import ast
 import re
@@ -11,11 +8,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "delaytron"
 PAGE = ROOT / "CONTRIBUTING.md"
-DRAWING = re.compile(r"(<!-- import graph -->\n```text\n)(.*?)(^```$)", re.DOTALL | re.MULTILINE)
 
 
 def stages():
-    """Return the stages as CONTRIBUTING.md writes them: arrows between stages, bars and blanks between siblings."""
+    """Return the stages as CONTRIBUTING.md writes them: arrows between stages, bars and blanks within one."""
     line = re.search(r"<!-- contract -->\n`(.*?)`", PAGE.read_text(), re.DOTALL).group(1)
     return [re.findall(r"\w+", stage) for stage in line.split("->")]
 
@@ -45,42 +41,13 @@ def imports(tree):
                 yield alias.name, None, node in tree.body
 
 
-def room_of(module, member=None):
-    """Return the package or loose module below `delaytron` that a name belongs to; the root is a room, too."""
-    parts = [part for part in (*module.split("."), member) if part][1:]
-    known = parts and ((PACKAGE / parts[0]).is_dir() or (PACKAGE / f"{parts[0]}.py").is_file())
-    return parts[0] if known else "root"
+def part_of(module, member=None):
+    """Return the package or single module below `delaytron` that a name belongs to, or "root"."""
+    names = [name for name in (*module.split("."), member) if name][1:]
+    known = names and ((PACKAGE / names[0]).is_dir() or (PACKAGE / f"{names[0]}.py").is_file())
+    return names[0] if known else "root"
 
 
-def rooms_used(tree):
-    return {room_of(module, member) for module, member, _ in imports(tree) if module.split(".")[0] == "delaytron"}
-
-
-def graph():
-    """Return what each package or loose module imports of the others."""
-    used = {room: set() for stage in stages() for room in stage}
-    for name, tree in modules():
-        room = room_of(f"delaytron.{name}")
-        if room in used:
-            used[room] |= rooms_used(tree) - {room}
-    return used
-
-
-def drawing():
-    """Return the graph as text: a row and a column for each package, in the order of the contract."""
-    used = graph()
-    width = max(map(len, used))
-    lines = [" " * (width + 4) + "".join(f"{place:3}" for place in range(1, len(used)))]
-    for place, (room, others) in enumerate(used.items(), start=1):
-        marks = "".join("  x" if other in others else "  ." for other in list(used)[: place - 1])
-        lines.append(f"{place:2} {room:<{width}} {marks}".rstrip())
-    return "\n".join(lines) + "\n"
-
-
-def redrawn(text):
-    """Return the page with the graph as it is now."""
-    return DRAWING.sub(lambda found: found[1] + drawing() + found[3], text, count=1)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(redrawn(PAGE.read_text()))
+def parts_used(tree):
+    """Return the packages and single modules that a module imports."""
+    return {part_of(module, member) for module, member, _ in imports(tree) if module.split(".")[0] == "delaytron"}

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from delaytron.kernels.drift import NOW
-from delaytron.learners.bandit_logit import BanditLogit
-from delaytron.learners.logit_state import init
+from delaytron.kernels.logit import NOW
+from delaytron.learners.bandit_logit import BanditLogit, init
 from delaytron.learners.rule import stack
 from delaytron.records import Row, Size
 

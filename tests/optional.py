@@ -2,9 +2,15 @@
 
 import os
 from importlib.util import find_spec
+from pathlib import Path
 from shutil import which
 
 import pytest
+
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+if BESIDE.is_dir():
+    os.environ.setdefault("DELAYTRON_DATA", str(BESIDE))
+REAL_DATA = Path(os.environ.get("DELAYTRON_DATA", "absent"))
 
 
 def do_without(reason):

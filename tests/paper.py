@@ -10,6 +10,23 @@ from math import sqrt
 
 import numpy as np
 
+TRANSCRIPTIONS = {}  # by the name of the learner
+
+
+def transcribes(*settings):
+    """Register the transcription of the learner of the same name, and the settings in which it is compared with it.
+
+    The tests of all learners (`learners/test_conformance.py`, `forms.py`) play each of the settings, so they explore
+    much, and choose every branch of the update at least once.
+    """
+
+    def register(transcription):
+        transcription.settings = settings
+        TRANSCRIPTIONS[transcription.__name__] = transcription
+        return transcription
+
+    return register
+
 
 @dataclass
 class Run:
@@ -68,6 +85,7 @@ def record(run, greedy, label, prob, correct, m, e, eta, S):
     run.delivered.append(S)
 
 
+@transcribes({"gamma": 0.3, "eta": 0.7})
 def delaytron(X, y, delays, draws, n_classes, gamma, eta=1.0):
     """Algorithm 1, Delaytron."""
     T, d = X.shape
@@ -93,6 +111,7 @@ def delaytron(X, y, delays, draws, n_classes, gamma, eta=1.0):
     return run
 
 
+@transcribes({"gamma": 0.3})
 def banditron(X, y, delays, draws, n_classes, gamma):
     """Banditron (Kakade, Shalev-Shwartz, Tewari): step 1; all d_t = 1 is their undelayed algorithm."""
     T, d = X.shape
@@ -120,6 +139,14 @@ def banditron(X, y, delays, draws, n_classes, gamma):
     return run
 
 
+@transcribes(
+    *(
+        {"gamma": 0.3, "tracker": tracker, "count_self": count_self, "restart": restart}
+        for tracker in ("cumulative", "instant")
+        for count_self in (True, False)
+        for restart in (True, False)
+    )
+)
 def adaptive_delaytron(X, y, delays, draws, n_classes, gamma, tracker="cumulative", count_self=True, restart=False):
     """Algorithm 2, Adaptive Delaytron.
 
@@ -167,6 +194,7 @@ def adaptive_delaytron(X, y, delays, draws, n_classes, gamma, tracker="cumulativ
     return run
 
 
+@transcribes({})
 def perceptron(X, y, delays, draws, n_classes):
     """Multiclass Perceptron: the greedy label is always played and the true label is what arrives, late."""
     T, d = X.shape

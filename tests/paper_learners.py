@@ -1,7 +1,8 @@
 """The other learners, line by line, in the manner of ``paper.py``: slow, obvious, and independent of the package.
 
-Every function plays one run and is named as the learner is. An update uses what was noted when its round was
-played and the model as it is when the answer comes; the answers of a round are applied one by one, oldest first.
+Every transcription plays one run, and is named as the learner is; `paper.TRANSCRIPTIONS` has them all. An update uses
+what was noted when its round was played and the model as it is when the answer comes; the
+answers of a round are applied one by one, oldest first.
 """
 
 from itertools import combinations
@@ -9,25 +10,11 @@ from math import comb, exp, floor, inf, log, sqrt
 
 import numpy as np
 
-from paper import Run, distribution, receive, record, sample
-from paper_logit import bandit_logit
-from paper_second_order import best_other, confidit, newtron, soba
+import paper_logit  # noqa: F401 - it registers its transcription
+from paper import TRANSCRIPTIONS, Run, distribution, receive, record, sample, transcribes
+from paper_second_order import best_other
 
-__all__ = [
-    "bandit_logit",
-    "confidit",
-    "dilute",
-    "exact_pa",
-    "exp3",
-    "gap",
-    "hinge_delaytron",
-    "newtron",
-    "ova_logistic",
-    "pab",
-    "passive_aggressive",
-    "rcnbf",
-    "soba",
-]
+__all__ = ["TRANSCRIPTIONS"]  # all of them are registered when this file is imported
 
 
 def bandit(X, y, delays, draws, n_classes, gamma, update):
@@ -52,6 +39,7 @@ def bandit(X, y, delays, draws, n_classes, gamma, update):
     return run
 
 
+@transcribes({"gamma": 0.3}, {"gamma": 0.3, "rho0": 0.1, "rho1": 0.2}, {"gamma": 0.3, "estimate": True})
 def rcnbf(X, y, delays, draws, n_classes, gamma=0.015625, rho0=0.0, rho1=0.0):
     """Noisy answers with known rates: the row of the label played moves also when the answer is "wrong"."""
 
@@ -74,6 +62,7 @@ def score_update(W, x, label, right, C, variant):
     W[label] += sign * step(1 - sign * (W[label] @ x), x @ x, C, variant) * x
 
 
+@transcribes({"gamma": 0.3}, {"gamma": 0.3, "C": 0.1, "variant": "I"}, {"gamma": 0.3, "C": 0.1, "variant": "II"})
 def pab(X, y, delays, draws, n_classes, gamma=0.015625, C=inf, variant="PA"):
     def update(W, x, greedy, label, prob, right):
         if x.any():
@@ -86,7 +75,7 @@ def multipliers(losses, norm2, C, variant):
     """tau of min 1/2 |V|^2 + penalty such that all margins grow by losses_j - xi; |x|^2 = norm2.
 
     The penalty is none with xi = 0 ("PA"), C xi ("I") or C xi^2 ("II"). On the support tau satisfies
-    norm2 (tau_j + sum tau) + xi = losses_j, and the support is made of the largest losses: try 1, 2, ... of them.
+    norm2 (tau_j + sum tau) + xi = losses_j, and the support consists of the largest losses: try 1, 2, ... of them.
     """
     order = [j for j in np.argsort(-losses, kind="stable") if losses[j] > 0]
     quadratic = 1 / (2 * C) if variant == "II" else 0.0  # xi = sum tau / (2 C)
@@ -119,6 +108,13 @@ def all_classes_update(W, x, label, right, C, variant):
     W[label] += sign * tau.sum() * x
 
 
+@transcribes(
+    {"gamma": 0.3},
+    {"gamma": 0.3, "C": 0.02, "variant": "I"},
+    {"gamma": 0.3, "C": 0.1, "variant": "II"},
+    {"gamma": 0.3, "refute": "best"},
+    {"gamma": 0.3, "C": 0.02, "variant": "I", "refute": "score"},
+)
 def exact_pa(X, y, delays, draws, n_classes, gamma=0.015625, C=inf, variant="PA", refute="all"):
     def update(W, x, greedy, label, prob, right):
         if not x.any():
@@ -137,6 +133,7 @@ def exact_pa(X, y, delays, draws, n_classes, gamma=0.015625, C=inf, variant="PA"
     return bandit(X, y, delays, draws, n_classes, gamma, update)
 
 
+@transcribes({}, {"C": 0.1, "variant": "I"}, {"C": 0.1, "variant": "II"})
 def passive_aggressive(X, y, delays, draws, n_classes, C=inf, variant="PA"):
     """Full information: the greedy label is played, the true label arrives and must beat its best rival by 1."""
     T, d = X.shape
@@ -180,6 +177,7 @@ def set_estimate(right, played, top, n_classes, gamma, estimator):
     return np.linalg.solve(Pi, right * inside)
 
 
+@transcribes({"gamma": 0.3, "m": 1}, {"gamma": 0.3, "m": 1, "estimator": "set"})
 def dilute(X, y, delays, draws, n_classes, gamma=0.015625, m=2, estimator="inclusion"):
     """Sets of m labels are played and the answer is whether the true label was among them."""
     T, d = X.shape
@@ -208,6 +206,7 @@ def dilute(X, y, delays, draws, n_classes, gamma=0.015625, m=2, estimator="inclu
     return run
 
 
+@transcribes({}, {"eta": 0.1})
 def exp3(X, y, delays, draws, n_classes, eta=None):
     """Exp3, which does not look at x; without ``eta`` it starts afresh when the sum of the m_t reaches 2^e."""
     adaptive = eta is None
@@ -239,6 +238,7 @@ def exp3(X, y, delays, draws, n_classes, eta=None):
     return run
 
 
+@transcribes({"gamma": 0.3}, {"gamma": 0.3, "eta": 0.1}, {"gamma": 0.3, "B": 3.0, "R": 2.0})
 def hinge_delaytron(X, y, delays, draws, n_classes, gamma=0.015625, B=1.0, eta=None, R=None):
     """The hinge direction, dual averaging, and the anytime step size (or a constant ``eta``)."""
     T, d = X.shape
@@ -273,6 +273,7 @@ def hinge_delaytron(X, y, delays, draws, n_classes, gamma=0.015625, B=1.0, eta=N
     return run
 
 
+@transcribes({"gamma": 0.3})
 def gap(X, y, delays, draws, n_classes, gamma=0.015625, eta=0.01):
     """Smooth hinge, and the more exploration the smaller the margin of the greedy label is."""
     T, d = X.shape
@@ -313,6 +314,7 @@ def squarecb(scores, t, c):
     return P
 
 
+@transcribes({"gamma": 0.3}, {"gamma": 0.3, "explore": "squarecb"})
 def ova_logistic(X, y, delays, draws, n_classes, gamma=0.015625, lr=0.2, explore="epsilon", c=10.0):
     """One logistic regression per class with AdaGrad; only the label played learns, with the model as it is now."""
     T, d = X.shape

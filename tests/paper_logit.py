@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from paper import Run, receive, record, sample
+from paper import Run, receive, record, sample, transcribes
 
 
 class Rows:
@@ -84,10 +84,10 @@ class Watch:
 
     def __init__(self, start):
         self.start = start
-        self.told, self.wealth = {}, {}
+        self.heard, self.wealth = {}, {}
 
     def hear(self, delay, reward):
-        rewards = self.told.setdefault(delay.bit_length(), [])
+        rewards = self.heard.setdefault(delay.bit_length(), [])
         if len(rewards) >= 100:
             q = min(0.9, sum(rewards) / len(rewards))
             gain = reward / 2 + (1 - reward) * (1 - q / 2) / (1 - q)
@@ -110,6 +110,7 @@ def inverse_gaps(p, n, plays, confirmations, floor):
     return floor + (1 - K * floor) * P
 
 
+@transcribes({}, {"lr": 2.0, "explore_floor": 0.01}, {"forget": 0.05}, {"replay": 2})
 def bandit_logit(X, y, delays, draws, n_classes, lr=1.0, explore_floor=0.0, forget=0.0, replay=0):
     """A multinomial logit on standardised rows; answers are learned with what is known when they come."""
     T, d = X.shape

@@ -19,8 +19,8 @@ def anchored_rate(pairs, looks_right):
     return sum(f != looks_right for f in anchors) / len(anchors)
 
 
-def rcine(X, y, delays, draws, n_classes, gamma=0.015625, block=50_000, lies=None):
-    """``lies[t]`` holds whether a "wrong" of that round is told as "right", and whether a "right" as "wrong"."""
+def rcine(X, y, delays, draws, n_classes, gamma=0.015625, block=50_000, flips=None):
+    """``flips[t]`` holds whether a "wrong" of that round comes as "right", and whether a "right" as "wrong"."""
     T, d = X.shape
     W = np.zeros((n_classes, d))
     V, G = np.zeros((n_classes, d)), np.ones((n_classes, d))
@@ -53,8 +53,8 @@ def rcine(X, y, delays, draws, n_classes, gamma=0.015625, block=50_000, lies=Non
         P = distribution(greedy, n_classes, gamma)
         label = sample(P, draws[t - 1])
         right = label == y[t - 1]
-        told = right if lies is None or not lies[t - 1][int(right)] else not right
-        waiting[t] = (x, greedy, label, P[label], told)
+        answer = right if flips is None or not flips[t - 1][int(right)] else not right
+        waiting[t] = (x, greedy, label, P[label], answer)
         record(run, greedy, label, P[label], right, outstanding, 0, 1.0, S)
         run.rates.append((rho0, rho1))
     run.weights = W

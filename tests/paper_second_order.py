@@ -7,7 +7,7 @@ from math import exp, sqrt
 
 import numpy as np
 
-from paper import Run, distribution, receive, record, sample
+from paper import Run, distribution, receive, record, sample, transcribes
 
 
 def best_other(scores, label):
@@ -17,7 +17,7 @@ def best_other(scores, label):
 
 
 def solve(A, b):
-    """A^{-1} b, where a vector A stands for the diagonal matrix with these entries."""
+    """A^{-1} b, where a vector A means the diagonal matrix with these entries."""
     return b / A if A.ndim == 1 else np.linalg.solve(A, b)
 
 
@@ -30,6 +30,7 @@ def identity(n, matrix):
     return {"full": np.eye(n), "diagonal": np.ones(n)}[matrix]
 
 
+@transcribes({"gamma": 0.3}, {"gamma": 0.3, "a": 2.0, "matrix": "full"})
 def soba(X, y, delays, draws, n_classes, gamma=0.015625, a=1.0, matrix="diagonal"):
     """SOBA: only right answers teach, and only while the running sum of the m stays >= 0."""
     T, d = X.shape
@@ -79,13 +80,18 @@ def newtron_gradient(x, label, right, q, p):
     return q[label] / p * np.outer(centred, x), 1.0
 
 
+@transcribes(  # small diameters: where W diverges, rounding grows with it and no two implementations agree
+    {"gamma": 0.3, "alpha": 1.0, "diameter": 0.05},
+    {"gamma": 0.3, "alpha": 1.0, "play": "argmax", "diameter": 0.05},
+    {"gamma": 0.3, "alpha": 1.0, "matrix": "full", "diameter": 0.05},
+)
 def newtron(
     X, y, delays, draws, n_classes, gamma=0.015625, alpha=10, beta=0.01, diameter=1, matrix="diagonal", play="sample"
 ):
     """Newtron without the projection; with ``matrix="diagonal"`` and ``play="argmax"`` it is PNewtron."""
     T, d = X.shape
     W, b, A = np.zeros((n_classes, d)), np.zeros(n_classes * d), identity(n_classes * d, matrix) / diameter
-    waiting, told = {}, set()
+    waiting, distinguished = {}, set()
     run = Run()
     for t in range(1, T + 1):
         S = receive(delays, t)
@@ -94,8 +100,10 @@ def newtron(
             A = A + beta * kappa * square(g.ravel(), matrix)
             b = b + (1 - kappa * beta * np.sum(g * W_s)) * g.ravel()
             W = -solve(A, b).reshape(n_classes, d)
-            told.add(label)
-            alike = [k for k in range(n_classes) if k not in told]  # equal by symmetry; `solve` rounds them apart
+            distinguished.add(label)
+            alike = [
+                k for k in range(n_classes) if k not in distinguished
+            ]  # equal by symmetry; `solve` rounds them apart
             if alike and matrix == "full":
                 W[alike] = W[alike[0]]
         outstanding = len(waiting) + 1
@@ -120,6 +128,7 @@ def newtron(
     return run
 
 
+@transcribes({}, {"alpha": 0.5, "matrix": "diagonal"})
 def confidit(X, y, delays, draws, n_classes, alpha=1.0, eta=0.1, matrix="full"):
     """Confidit: no exploration, an upper confidence bound per class; the draw decides the sign of a wrong answer."""
     T, d = X.shape

@@ -23,12 +23,13 @@ def by_learner(names):
 
 def learn(learner, past, answer):
     """Apply the answer to a past round, as the online object does."""
-    learner.rule.deliver(learner.state, learner.params, past, answer == 1, int(answer), ANSWERED, 0, learner._marks)
+    event = (answer == 1, int(answer), ANSWERED, 1)
+    learner.rule.deliver(learner.state, learner.params, past, event, learner.book.marks)
 
 
 def correct_late(learner, past):
     """Let a past round that was counted as wrong be right after all, as the online object does."""
-    learner.rule.deliver(learner.state, learner.params, past, True, 1, REVISED, 0, learner._marks)
+    learner.rule.deliver(learner.state, learner.params, past, (True, 1, REVISED, 1), learner.book.marks)
 
 
 class Story(NamedTuple):
@@ -88,23 +89,34 @@ def make(cls, story, **settings):
     return cls(story.n_classes, story.X.shape[1], seed=story.seed, **settings)
 
 
-def play_compiled(learner, story):
-    return dt.replay(learner, story.X, story.y, story.delays, story.draws)
+def play_compiled(learner, story, noise=None):
+    return dt.replay(learner, story.X, story.y, story.delays, story.draws, noise)
 
 
-def play_interpreted(learner, story):
+def play_interpreted(learner, story, noise=None):
     with interpreter():
-        return play_compiled(learner, story)
+        return play_compiled(learner, story, noise)
 
 
-def play_online(learner, story, between=lambda learner, t: learner):
-    """Play through decide and feedback; `between` may replace the learner before each round."""
-    decisions, shuffle = [], np.random.default_rng(story.seed)
+def split_noise(options):
+    """Return the options that are a learner's, and the noise, which is the simulator's."""
+    return {name: value for name, value in options.items() if name != "noise"}, options.get("noise")
+
+
+def flips_of(seed, noise, n_rounds):
+    """Return of every round whether a "wrong" is flipped, and whether a "right" is, as `replay` with this seed does."""
+    draws = random_stream(seed, "noise").random(n_rounds)
+    return np.stack([draws < rho for rho in noise or (0.0, 0.0)], axis=1)
+
+
+def play_online(learner, story, between=lambda learner, t: learner, noise=None):
+    """Play through decide and feedback; `between` may replace the learner before each round, `noise` flips answers."""
+    decisions, shuffle, flips = [], np.random.default_rng(story.seed), flips_of(story.seed, noise, len(story.y))
     for t, x in enumerate(story.rows()):
         learner = between(learner, t)
         due = [s for s in range(t) if s + story.delays[s] == t]
         for s in shuffle.permutation(due):
-            answer(learner, decisions[s], story.y[s])
+            answer(learner, decisions[s], story.y[s], flips[s])
         decisions.append(learner.decide(x))
     labels, greedy, probs = (np.array([getattr(d, name) for d in decisions]) for name in ("label", "greedy", "prob"))
     correct = np.array([is_right(decision, y) for decision, y in zip(decisions, story.y, strict=True)])
@@ -115,10 +127,16 @@ def is_right(decision, y):
     return int(y) in getattr(decision, "labels", (decision.label,))
 
 
-def answer(learner, decision, y):
+def known_rounds(learner):
+    """Return what the book of a learner knows of each round."""
+    return [learner.book.known(number) for number in range(1, learner.book.rounds + 1)]
+
+
+def answer(learner, decision, y, flips=(False, False)):
     if learner.feedback_type == "label":
         return learner.feedback(decision.id, label=int(y))
-    return learner.feedback(decision.id, correct=is_right(decision, y))
+    right = is_right(decision, y)
+    return learner.feedback(decision.id, correct=bool(right != flips[int(right)]))
 
 
 def same_bits(a, b):

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from delaytron.checks import check_bool, check_choice, check_integer, check_number, check_path, did_you_mean, shown
-from delaytron.errors import InvalidInput
+from delaytron.checks import check_bool, check_choice, check_integer, check_number, check_path, did_you_mean
+from delaytron.errors import InvalidInput, shown
 
 LONG = ["x" * 5000, list(range(5000)), np.zeros((9, 9)), 10**5000, "one\ntwo", None, b"\xff", object()]
 
@@ -28,7 +28,7 @@ def test_an_integer_has_two_limits():
 
 def test_a_word_that_is_nearly_right_is_told():
     assert did_you_mean(7, ["7"]) == ""
-    with pytest.raises(InvalidInput, match=r"order must be one of lifo, fifo; got 'filo'; did you mean fifo\?$"):
+    with pytest.raises(InvalidInput, match=r"order must be one of lifo, fifo, got 'filo'; did you mean fifo\?$"):
         check_choice("order", "filo", ["lifo", "fifo"])
 
 

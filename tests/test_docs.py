@@ -11,7 +11,8 @@ import pytest
 from pages import ENTRY, INDEXES, prepare
 
 import delaytron as dt
-from delaytron.learners.options import own_parameters
+import learner_lists
+from delaytron.learners.arguments import own_parameters
 from optional import need
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +71,20 @@ def test_the_guide_lists_the_parameters_of_every_learner(name):
     assert re.findall(r"`(\w+)`", row[1]) == list(own_parameters(LEARNERS[name]))
 
 
+def test_learners_are_added_to_the_lists_of_the_docs():
+    assert learner_lists.completed() == {page: TEXTS[page] for page in learner_lists.PAGES}, "run learner_lists.py"
+    imagined = type("Imagined", (dt.Gap,), {"name": "imagined"})
+    mild = type("Mild", (dt.Perceptron,), {"name": "mild", "__init__": dt.Perceptron.__init__})
+    pages = learner_lists.completed({**dt.LEARNERS, "imagined": imagined, "mild": mild}, lambda name: f"Is {name}")
+    guide, index, api = (set(pages[page].splitlines()) - set(TEXTS[page].splitlines()) for page in learner_lists.PAGES)
+    assert guide == {
+        "| [`imagined`](../learners/imagined.md) | Is imagined | `gamma`, `eta` |",
+        "| [`mild`](../learners/mild.md) | Is mild | none |",
+    }
+    assert index == {"* [`imagined`](../learners/imagined.md): Is imagined", "* [`mild`](../learners/mild.md): Is mild"}
+    assert api == {"   Imagined", "   Mild"}
+
+
 def listed_in(index):
     """Return the pages in the lists of an index page, as paths in docs/ without their endings."""
     entries = ENTRY.findall(prepare(index, TEXTS[f"{index}.md"]))
@@ -122,7 +137,7 @@ def place_of(part, lines, start):
 
 
 def first_misquoted(quote, source):
-    """Return the first part of a quotation that does not stand in the source after the parts before it."""
+    """Return the first part of a quotation that is not in the source after the parts before it."""
     place, lines = 0, source.splitlines()
     for part in parts_of(quote):
         place = place_of(part, lines, place) if part and part[0].strip() else None
@@ -148,7 +163,7 @@ SOURCE = "class A:\n    def f(x):\n        y = x + 1\n\n        return y\n\n    
         "def f(x):\n    ...\n    return y\n...\ndef g(x):\n    return x\n",
     ],
 )
-def test_what_stands_in_the_source_may_be_quoted(quote):
+def test_what_is_in_the_source_may_be_quoted(quote):
     assert first_misquoted(quote, SOURCE) is None
 
 
@@ -160,7 +175,7 @@ def test_what_stands_in_the_source_may_be_quoted(quote):
         ("def f(x):\n     y = x + 1\n", "def f(x):\n     y = x + 1"),  # another indent
         ("def f(x):\n    y = x  + 1\n", "def f(x):\n    y = x  + 1"),  # another space
         ("def g(x):\n...\ndef f(x):\n", "def f(x):"),  # another order
-        ("return x\n...\nreturn x\n", "return x"),  # twice what stands there once
+        ("return x\n...\nreturn x\n", "return x"),  # twice what is there once
         ("def f(x):\n...\n", "nothing"),
     ],
 )
@@ -169,7 +184,7 @@ def test_a_wrong_quotation_is_found(quote, misquoted):
 
 
 def printed(line, promised):
-    """Whether a line is what the example says, where three dots stand for anything."""
+    """Whether a line is what the example says, where three dots match anything."""
     return re.fullmatch(".*".join(map(re.escape, promised.split(LEFT_OUT))), line) is not None
 
 
@@ -185,7 +200,7 @@ def test_examples_run_and_print_what_they_say(page, block, tmp_path, monkeypatch
         assert printed(line, promise), f"{line} is printed, {promise} is promised"
 
 
-def test_three_dots_stand_for_anything_but_nothing_else_does():
+def test_three_dots_match_anything_and_nothing_else_does():
     assert printed("0.9271", "0.92...")
     assert printed("3 0.9271 x", "3 ... x")
     assert not printed("0.9171", "0.92...")

@@ -17,8 +17,8 @@ from typer.main import get_command
 import delaytron as dt
 from delaytron.cli import app
 from delaytron.errors import MissingLibrary
-from delaytron.extras import LIBRARIES, missing_text, needs
-from delaytron.files.folders import cache_home
+from delaytron.extras import LIBRARIES, missing_library, needs
+from delaytron.files.atomic import cache_home
 from import_graph import imports, modules
 
 ROOT = Path(__file__).parents[1]
@@ -26,8 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 APART = {"features", "dask", "ray", "all"}  # too large to come with `all`, and itself
 GIVEN = {  # they get what pyarrow made
-    *("datasets.cells", "datasets.columns", "datasets.dates", "datasets.encodings", "datasets.kinds"),
-    *("logs.columns", "logs.dsjson_writer", "logs.log_checks"),
+    "datasets.columns",
 }
 OPTIONAL = {"matplotlib", "pyarrow", "sklearn", "pooch"}
 
@@ -110,7 +109,7 @@ def test_a_missing_library_ends_in_one_line(module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingLibrary) as caught:
         needs(module)
-    assert str(caught.value) == missing_text(module)
+    assert str(caught.value) == str(missing_library(module))
     assert isinstance(caught.value, dt.InvalidInput)
     assert isinstance(caught.value, ImportError)
 
@@ -142,7 +141,7 @@ for call in (
     except dt.InvalidInput as problem:
         print(problem)
 from delaytron.datasets.catalogue import CARDS
-from delaytron.datasets.downloads import availability
+from delaytron.datasets.named import availability
 print(availability(CARDS["digits"]))
 """
 
@@ -154,7 +153,7 @@ def test_learning_works_without_the_optional_libraries(tmp_path):
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     asked = ("matplotlib", "pyarrow", "sklearn", "pyarrow", "pooch", "sklearn", "delaytron.sklearn")
-    assert done.stdout.splitlines() == [*map(missing_text, asked), "install"]
+    assert done.stdout.splitlines() == [*(str(missing_library(name)) for name in asked), "install"]
 
 
 @pytest.mark.parametrize("given", [None, "elsewhere"])
@@ -190,3 +189,9 @@ def test_every_command_has_help_with_an_example(name, command):
     for option in command.params:
         if "--help" not in option.opts:
             assert getattr(option, "help", None), f"{name} {option.opts} says nothing"
+
+
+def test_the_tests_that_nox_runs_exist():
+    paths = re.findall(r'"(tests/[\w/.]+)"', (ROOT / "noxfile.py").read_text())
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []

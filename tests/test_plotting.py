@@ -88,7 +88,7 @@ def test_a_figure_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(dt.InvalidInput, match=r"cannot save the figure as .*a\.svg: .*No space left on device"):
+        with pytest.raises(dt.InvalidInput, match=r"cannot save the figure as .*a\.svg': .*No space left on device"):
             save_figure(figure(), path)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.svg"]

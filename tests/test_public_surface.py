@@ -21,11 +21,12 @@ def test_every_kind_of_thing_is_listed():
     for line in (
         "python delaytron.Delaytron(n_classes, n_features, *, gamma=0.015625, eta=1.0, **common)",
         "python delaytron.Learner.decide(self, x, allowed=None)",
-        "python delaytron.delays.Fixed.",
-        "command delaytron run --rounds",
+        "python delaytron.delays.Fixed(d)",
+        "python delaytron.delays.Delay.sample(self, n_rounds, rng)",
+        "command delaytron run LEARNERS --data ",
         "command delaytron datasets show",
         "http POST /v1/models/{name}/decisions",
-        "format journal: 2",
+        "format journal: 3",
         "format learner file: delaytron-learner-1",
     ):
         assert line in text, line
@@ -54,6 +55,14 @@ def test_members_are_those_of_the_package():
     members = [name for name in dir(Public) if public_surface.is_public(Public, name)]
     assert [member_line("P", Public, name) for name in members] == ["python P.number", "python P.shown(self, x=1)"]
     assert inspect.isclass(Public)
+
+
+def test_what_a_base_class_lists_is_not_repeated():
+    lines = STORED.read_text()
+    assert "python delaytron.Learner.save(self, path)\n" in lines
+    assert "python delaytron.Delaytron.gamma\n" in lines
+    for repeated in ("Delaytron.save", "Delaytron.n_classes", "Decision.label", "Learner.restore", "Gone.status"):
+        assert f".{repeated}" not in lines, repeated
 
 
 def test_completion_offers_what_is_public():

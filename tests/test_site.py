@@ -11,13 +11,13 @@ import pytest
 import typer
 from commands import commands_page, walk
 from http_calls import calls_page
-from notebooks import mend
+from notebooks import without_site_links
 from pages import GENERATED, prepare
 from surface import CONSTANTS, describe, missing
 from typer.testing import CliRunner
 
 from delaytron.cli import app
-from delaytron.service.openapi import document
+from delaytron.service.routes import document
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMANDS = dict(walk("delaytron", typer.main.get_command(app)))
@@ -141,7 +141,7 @@ def in_mathml(*lines):
     return f'<math xmlns="http://www.w3.org/1998/Math/MathML">{"".join(lines)}</math>'
 
 
-def test_an_index_stands_beside_an_accented_letter(mathml):
+def test_an_index_is_beside_an_accented_letter(mathml):
     below = "<munderover><mi>y</mi><mi>s</mi><mo>~</mo></munderover>"
     beside = '<msub><mover accent="true"><mi>y</mi><mo>~</mo></mover><mi>s</mi></msub>'
     assert mathml.with_index_beside(in_mathml(below)) == in_mathml(beside)
@@ -177,7 +177,7 @@ def test_a_tutorial_is_a_notebook_with_a_figure_and_a_download(path):
 def test_a_downloaded_notebook_reads_well_without_the_site():
     text = "Begin.\n\n{nb-download}`Download this <a.ipynb>`.\n\n[A](../howto/a.md#b), [B](https://b.c), ![C](c.png)"
     cells = [{"cell_type": "markdown", "source": [text]}, {"cell_type": "code", "source": ["x[0](y)"]}]
-    mended = json.loads(mend(json.dumps({"cells": cells, "nbformat": 4})))
-    assert mended["cells"][0]["source"] == "Begin.\n\nA, [B](https://b.c), ![C](c.png)"
-    assert mended["cells"][1]["source"] == ["x[0](y)"]
-    assert mended["nbformat"] == 4
+    plain = json.loads(without_site_links(json.dumps({"cells": cells, "nbformat": 4})))
+    assert plain["cells"][0]["source"] == "Begin.\n\nA, [B](https://b.c), ![C](c.png)"
+    assert plain["cells"][1]["source"] == ["x[0](y)"]
+    assert plain["nbformat"] == 4

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from delaytron.service.openapi import document
+from delaytron.service.routes import document
 
 
 def calls_page() -> str:

@@ -48,7 +48,7 @@ def _known(text: str) -> str:
 
 
 def with_index_beside(formula: str) -> str:
-    """Return a formula in which the index of an accented letter stands beside it; docutils puts it below."""
+    """Return a formula in which the index of an accented letter is beside it; docutils puts it below."""
     plain = re.sub(r"&(?!amp;|lt;|gt;)\w+;", lambda found: unescape(found[0]), formula)  # XML has no &nbsp;
     root = ET.fromstring(plain)  # noqa: S314 - made by docutils
     for both in root.iter(f"{{{MATHML}}}munderover"):

@@ -11,17 +11,17 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)[^)\s]+\)")
 
 def setup(app: Any) -> dict[str, bool]:
     """Go over the notebooks when the site is built."""
-    app.connect("build-finished", _mend_all)
+    app.connect("build-finished", _clean_all)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _mend_all(app: Any, problem: Exception | None) -> None:
+def _clean_all(app: Any, problem: Exception | None) -> None:
     if problem is None:
         for path in Path(app.outdir).glob("_downloads/*/*.ipynb"):
-            path.write_text(mend(path.read_text()))
+            path.write_text(without_site_links(path.read_text()))
 
 
-def mend(notebook: str) -> str:
+def without_site_links(notebook: str) -> str:
     """Return a notebook whose texts neither offer it for download nor link to other pages of the site."""
     content = json.loads(notebook)
     for cell in content["cells"]:

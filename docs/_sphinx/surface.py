@@ -12,8 +12,6 @@ CONSTANTS = {
     "delaytron.LEARNERS": "The classes of all learners, by name.",
     "delaytron.DEFAULT_LEARNER": "The name of the learner that needs no tuning.",
     "delaytron.datasets.DATASETS": "What loads each of the named data sets, by name.",
-    "delaytron.delays.MODELS": "The classes of delay models, by the name that they have in a text.",
-    "delaytron.delays.ALLOWED": "The texts that :func:`~delaytron.delays.parse` reads, in words.",
     "delaytron.delays.NEVER": "The delay of feedback that never comes.",
     "delaytron.theory.STATEMENTS": "All bounds: their names, who states them, and for which learner, loss and delays.",
 }

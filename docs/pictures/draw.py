@@ -1,7 +1,7 @@
 """Draws the pictures of this folder, from what the pages say: python docs/pictures/draw.py.
 
-The others come from the commands that their pages show: `delaytron datasets show digits --plot`, `delaytron plan`
-with `--plot`, `delaytron bounds --data synsep --rounds 20000 --runs 5 --plot`.
+The others come from the commands that their pages show: `delaytron datasets show digits --plot`,
+`delaytron bounds --data synsep --rounds 20000 --runs 5 --plot`.
 """
 
 import re

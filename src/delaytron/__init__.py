@@ -1,34 +1,19 @@
-"""Learn to choose among K labels when the only answer is "right" or "wrong", late, out of order, or never."""
+"""Learn to choose among K labels from delayed bandit feedback: "right" or "wrong", late, out of order, or never."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from delaytron import datasets, delays, theory
+from delaytron import datasets, delays, learners, theory
 from delaytron._version import __version__
-from delaytron.errors import ConflictingFeedback, DelaytronError, InvalidInput, JournalError, UnknownDecision
-from delaytron.learners import (
-    DEFAULT_LEARNER,
-    LEARNERS,
-    AdaptiveDelaytron,
-    BanditLogit,
-    Banditron,
-    Bold,
-    Confidit,
-    Delaytron,
-    Dilute,
-    ExactPa,
-    Exp3,
-    Gap,
-    HingeDelaytron,
-    Learner,
-    Newtron,
-    OvaLogistic,
-    Pab,
-    PassiveAggressive,
-    Perceptron,
-    Rcnbf,
-    Soba,
+from delaytron.errors import (
+    ConflictingDecision,
+    ConflictingFeedback,
+    DelaytronError,
+    InvalidInput,
+    JournalError,
+    UnknownDecision,
 )
+from delaytron.learners import *  # noqa: F403 - all of its `__all__`, so that the registry is the only list of learners
 from delaytron.records import Decision, Run
 from delaytron.simulation.replay import replay
 from delaytron.simulation.results import Result
@@ -39,52 +24,31 @@ if TYPE_CHECKING:
     from delaytron.client import AsyncClient, Client
     from delaytron.evaluation.evaluate import evaluate
     from delaytron.journal import Journal
-    from delaytron.model.files import load
-    from delaytron.model.model import Model
+    from delaytron.model.model import Model, load
 
-LATER = {  # what is imported when it is first used: a simulation needs no database
+LATER = {  # imported on first access: a simulation needs no database
     "AsyncClient": "delaytron.client",
     "Client": "delaytron.client",
     "Journal": "delaytron.journal",
     "Model": "delaytron.model.model",
     "evaluate": "delaytron.evaluation.evaluate",
-    "load": "delaytron.model.files",
+    "load": "delaytron.model.model",
 }
-PACKAGES = ("logs",)  # the same
+PACKAGES = ("logs",)  # imported on first access, too
 
 __all__ = [
-    "DEFAULT_LEARNER",
-    "LEARNERS",
-    "AdaptiveDelaytron",
     "AsyncClient",
-    "BanditLogit",
-    "Banditron",
-    "Bold",
     "Client",
-    "Confidit",
+    "ConflictingDecision",
     "ConflictingFeedback",
     "Decision",
-    "Delaytron",
     "DelaytronError",
-    "Dilute",
-    "ExactPa",
-    "Exp3",
-    "Gap",
-    "HingeDelaytron",
     "InvalidInput",
     "Journal",
     "JournalError",
-    "Learner",
     "Model",
-    "Newtron",
-    "OvaLogistic",
-    "Pab",
-    "PassiveAggressive",
-    "Perceptron",
-    "Rcnbf",
     "Result",
     "Run",
-    "Soba",
     "UnknownDecision",
     "__version__",
     "datasets",
@@ -96,6 +60,7 @@ __all__ = [
     "simulate",
     "theory",
 ]
+__all__ += learners.__all__
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,12 @@
-"""`python -m delaytron` is the command `delaytron`, which may be interrupted while it is still being loaded."""
+"""`python -m delaytron`, the same as the command `delaytron`."""
 
 import sys
 
 
 def main() -> None:
-    """Load the command line, and run it."""
+    """Run the command line; exit with 130 if it is interrupted, also while it is being imported."""
     try:
-        from delaytron.cli import main as run  # noqa: PLC0415 - loading takes long enough to be interrupted
+        from delaytron.cli import main as run  # noqa: PLC0415 - importing takes long enough to be interrupted
 
         run()
     except KeyboardInterrupt:

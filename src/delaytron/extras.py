@@ -1,4 +1,4 @@
-"""Libraries that not everybody needs: they come with an extra, and where one is missing, one line says which."""
+"""Optional libraries: the extra that installs each, and the error where one is missing."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -8,11 +8,11 @@ from delaytron.errors import MissingLibrary
 
 
 class Library(NamedTuple):
-    """How a library is installed, and what for."""
+    """The package and the extra that install a library, and what needs it."""
 
     package: str
     extra: str
-    user: str  # what needs it
+    user: str  # subject and verb of the message
 
 
 LIBRARIES = {
@@ -37,9 +37,9 @@ LIBRARIES = {
 
 
 def needs(module: str, user: str | None = None) -> None:
-    """Raise if a library is not installed: stands before the import of every library that an extra brings.
+    """Raise MissingLibrary if a library is not installed; call it before importing any library of an extra.
 
-    Where several extras bring a library, `user` is the module for which one of them is meant.
+    Where several extras install a library, `user` is the module that is to be used.
 
     Examples
     --------
@@ -48,13 +48,13 @@ def needs(module: str, user: str | None = None) -> None:
     try:
         import_module(module)
     except ModuleNotFoundError as problem:
-        if problem.name != module:  # the library is there and broken
+        if problem.name != module:  # the library is installed, but broken
             raise
-        raise MissingLibrary(missing_text(user or module)) from None
+        raise missing_library(user or module) from None
 
 
 def is_installed(module: str) -> bool:
-    """Whether a library is there; it is not loaded.
+    """Whether a library is installed; it is not imported.
 
     Examples
     --------
@@ -64,13 +64,13 @@ def is_installed(module: str) -> bool:
     return find_spec(module) is not None
 
 
-def missing_text(module: str) -> str:
-    """Return the line that says how to get a library.
+def missing_library(module: str) -> MissingLibrary:
+    """Return the error about a library that is not installed.
 
     Examples
     --------
-    >>> missing_text("matplotlib")
-    "a figure needs matplotlib: pip install 'delaytron[plot]'"
+    >>> print(missing_library("matplotlib"))
+    a figure needs matplotlib; pip install 'delaytron[plot]'
     """
     library = LIBRARIES[module]
-    return f"{library.user} {library.package}: pip install 'delaytron[{library.extra}]'"
+    return MissingLibrary(f"{library.user} {library.package}", f"pip install 'delaytron[{library.extra}]'")

@@ -1,4 +1,4 @@
-"""Numbers, settings and documents as people and machines read them."""
+"""Numbers and settings as text, documents as JSON, and the versions on which results depend."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def versions() -> dict[str, str]:
-    """Return the versions on which the numbers may depend."""
+    """Return the versions of Python and of the packages on which results depend."""
     from importlib.metadata import version  # noqa: PLC0415 - slow to import
     from platform import python_version  # noqa: PLC0415
 
@@ -15,12 +15,12 @@ def versions() -> dict[str, str]:
 
 
 def with_margin(error: float, margin: float | None) -> str:
-    """Return an error with its interval, if there is one."""
+    """Return an error rate as text, with ± half the width of its interval if that is given."""
     return f"{error:.4f}" + ("" if margin is None else f" ± {margin:.4f}")
 
 
 def plain_value(text: str) -> Any:
-    """Return what a text means: true or false, a number, or the text itself.
+    """Return a text as a bool, an int or a float if it is one, else stripped.
 
     Examples
     --------
@@ -36,10 +36,10 @@ def plain_value(text: str) -> Any:
 
 
 def as_json(document: Any) -> str:
-    """Return plain values as one indented JSON document; JSON has no infinity, so that is text."""
+    """Return records or plain values as indented JSON; infinite numbers, which JSON lacks, become strings."""
     import msgspec  # noqa: PLC0415 - only where used
 
-    return msgspec.json.format(msgspec.json.encode(_finite(document)), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode(_finite(msgspec.to_builtins(document))), indent=2).decode()
 
 
 def _finite(value: Any) -> Any:
@@ -65,7 +65,7 @@ def compact(number: float) -> str:
 
 
 def assignments(setting: Mapping[str, object]) -> str:
-    """Return a setting in one line.
+    """Return settings in one line.
 
     Examples
     --------

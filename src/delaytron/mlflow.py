@@ -1,7 +1,7 @@
-"""Learners and models in MLflow: saved, logged and served as the flavor `pyfunc`; it needs the extra `mlflow`.
+"""Learners and models in MLflow: saved, logged and served as the flavor `pyfunc`; needs the extra `mlflow`.
 
-What MLflow keeps is the safetensors file of `save`, and no pickle. It predicts greedily: it explores nothing, and
-learns nothing. `load_model` gives the learner or the model itself, which decides and learns on.
+MLflow stores the safetensors file of `save`, and no pickle. It serves greedy predictions, without exploration and
+learning. `load_model` returns the learner or the model itself, which can decide and learn.
 """
 
 import warnings
@@ -21,23 +21,22 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from delaytron._version import __version__
-from delaytron.checks import check_path, shown
-from delaytron.datasets.arrow import read_features
-from delaytron.datasets.base import is_frame
+from delaytron.checks import check_path
+from delaytron.datasets.dataset import is_frame
+from delaytron.datasets.tables import read_features
 from delaytron.errors import InvalidInput
-from delaytron.learners.base import Learner
-from delaytron.model.files import load
-from delaytron.model.model import Model
+from delaytron.learners.learner import Learner
+from delaytron.model.model import Model, load
 
-with warnings.catch_warnings(action="ignore"):  # it warns of its own type hints
+with warnings.catch_warnings(action="ignore"):  # MLflow warns of its own type hints
     from mlflow import pyfunc
 
-    pyfunc.FLAVOR_NAME  # noqa: B018 - MLflow imports it when it is first used
+    pyfunc.FLAVOR_NAME  # noqa: B018 - MLflow imports it on first access
 
 __all__ = ["load_model", "log_model", "save_model"]
 
 FILE = "model.safetensors"
-MOST_SHOWN = 1000  # features of a row that is kept as an example
+MOST_SHOWN = 1000  # features of an input example
 REQUIREMENTS = (f"delaytron[mlflow]=={__version__}",)
 
 
@@ -47,11 +46,13 @@ def save_model(model: Learner | Model, path: str | Path, **options: Any) -> None
     Parameters
     ----------
     model : Learner or Model
-        With its open decisions and all that it knows.
+        It is saved with its open decisions.
     path : path
-        A folder that is not there yet, or is empty.
+        A folder that does not exist yet, or is empty.
     **options
-        What `mlflow.pyfunc.save_model` takes besides: `input_example`, `signature`, `metadata`, `pip_requirements`, ...
+        Further options of `mlflow.pyfunc.save_model`: `input_example`, `signature`, `metadata`, `pip_requirements`, ...
+
+    Raises InvalidInput if it is no learner or model.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def save_model(model: Learner | Model, path: str | Path, **options: Any) -> None
     """
     check_path("path", path)
     with TemporaryDirectory() as folder:
-        pyfunc.save_model(path=str(path), **_flavor(model, folder), **_defaults(model, options))
+        pyfunc.save_model(path=str(path), **_options(model, folder, options))
 
 
 def log_model(model: Learner | Model, name: str = "model", **options: Any) -> Any:
@@ -73,30 +74,35 @@ def log_model(model: Learner | Model, name: str = "model", **options: Any) -> An
     Parameters
     ----------
     model : Learner or Model
-        With its open decisions and all that it knows.
+        It is saved with its open decisions.
     name : str
-        What MLflow calls it.
+        Its name in MLflow.
     **options
-        What `mlflow.pyfunc.log_model` takes besides: `registered_model_name`, `input_example`, `signature`, ...
+        Further options of `mlflow.pyfunc.log_model`: `registered_model_name`, `input_example`, `signature`, ...
+
+    Raises InvalidInput if it is no learner or model.
     """
     with TemporaryDirectory() as folder:
-        return pyfunc.log_model(name=name, **_flavor(model, folder), **_defaults(model, options))
+        return pyfunc.log_model(name=name, **_options(model, folder, options))
 
 
 def load_model(path: str | Path) -> Any:
-    """Return the learner or the model itself, from a folder or from any address that MLflow knows (`runs:/...`)."""
+    """Return the learner or model from a folder, or from a URI of MLflow (`runs:/...`).
+
+    Raises InvalidInput if another library saved it.
+    """
     check_path("path", path)
     folder = Path(path) if Path(path).is_dir() else Path(download_artifacts(artifact_uri=str(path)))
     known = Described.load(str(folder)).flavors.get(pyfunc.FLAVOR_NAME, {})
     if known.get(pyfunc.MAIN) != __name__:
         raise InvalidInput(
-            f"{path} is an MLflow model, but not one that delaytron.mlflow saved; use mlflow.pyfunc.load_model"
+            f"{path} is an MLflow model that delaytron.mlflow did not save", "use mlflow.pyfunc.load_model"
         )
     return load(folder / known[pyfunc.DATA])
 
 
 class Predictor:
-    """What `mlflow.pyfunc.load_model` predicts with: the greedy labels of rows, by their names where they have some."""
+    """The predictions of `mlflow.pyfunc.load_model`: greedy labels, by their names where they have names."""
 
     def __init__(self, model: Learner | Model) -> None:
         self.model = model
@@ -112,26 +118,21 @@ class Predictor:
 
 
 def _load_pyfunc(path: str) -> Predictor:
-    """Return what predicts; MLflow calls this by its name."""
+    """Return the predictor; MLflow calls this function by its name."""
     return Predictor(load(path))
 
 
-def _flavor(model: Any, folder: str) -> dict[str, Any]:
-    """Write the file of a model to a folder; return where it is, and what reads it."""
+def _options(model: Any, folder: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the file of a model to a folder; return the options of MLflow about it.
+
+    Requirements and, if the number of features is fixed, the signature have defaults.
+    """
     if not isinstance(model, Learner | Model):
-        raise InvalidInput(f"model must be a learner or a dt.Model, got {shown(model)}")
+        raise InvalidInput.of("model", "a learner or a dt.Model", model, "give the learner or the model itself")
     model.save(Path(folder, FILE))
-    return {"loader_module": __name__, "data_path": str(Path(folder, FILE))}
-
-
-def _defaults(model: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options, with what MLflow would else guess or ask for: requirements, and the form of the rows."""
-    needed = {} if "conda_env" in options else {"pip_requirements": list(REQUIREMENTS)}
-    return {**needed, **_form_of(model), **options}
-
-
-def _form_of(model: Any) -> dict[str, Any]:
-    """Return the signature and a row as an example, of features whose form is fixed."""
+    flavor: dict[str, Any] = {"loader_module": __name__, "data_path": str(Path(folder, FILE))}
+    if "conda_env" not in given:
+        flavor["pip_requirements"] = list(REQUIREMENTS)
     features = _features(model)
     example: Any
     if isinstance(features, int) and features <= MOST_SHOWN:
@@ -141,19 +142,15 @@ def _form_of(model: Any) -> dict[str, Any]:
         inputs = Schema([ColSpec(DataType.double, name, required=False) for name in features])
         example = [dict.fromkeys(features, 0.0)]
     else:
-        return {}
-    return {"signature": ModelSignature(inputs, _labels(model)), "input_example": example}
+        return {**flavor, **given}
+    has_text = isinstance(model, Model) and any(isinstance(name, str) for name in model.classes)
+    labels = Schema([ColSpec(DataType.string)] if has_text else [TensorSpec(np.dtype(np.int64), (-1,))])
+    return {**flavor, "signature": ModelSignature(inputs, labels), "input_example": example, **given}
 
 
 def _features(model: Any) -> Any:
-    """Return what features a model takes, as `dt.Model` is told it."""
-    return model.n_features if isinstance(model, Learner) else model._keeper.recipe.asked["features"]
-
-
-def _labels(model: Any) -> Any:
-    """Return what a model predicts."""
-    has_text = isinstance(model, Model) and any(isinstance(name, str) for name in model.classes)
-    return Schema([ColSpec(DataType.string)] if has_text else [TensorSpec(np.dtype(np.int64), (-1,))])
+    """Return the features of a model, as the parameter `features` of `dt.Model`."""
+    return model.n_features if isinstance(model, Learner) else model._engine.recipe.asked["features"]
 
 
 def _matrix(data: Any) -> Any:
@@ -170,11 +167,10 @@ def _dicts(data: Any, features: Any) -> Sequence[Any]:
     if isinstance(data, Mapping):
         return [data]
     if isinstance(data, np.ndarray) and data.ndim == 2 and isinstance(features, list):
-        return [dict(zip(features, row, strict=True)) for row in _as_wide(data, len(features)).tolist()]
+        if data.shape[1] != len(features):
+            wanted = f"{len(features)} features"
+            raise InvalidInput.of(
+                "rows", wanted, got=str(data.shape[1]), verb="have", hint=f"give {', '.join(features)}"
+            )
+        return [dict(zip(features, row, strict=True)) for row in data.tolist()]
     return list(data)
-
-
-def _as_wide(data: Any, n_features: int) -> Any:
-    if data.shape[1] != n_features:
-        raise InvalidInput(f"rows must have {n_features} features, got {data.shape[1]}")
-    return data

@@ -1,8 +1,7 @@
-"""How objects look in a notebook: small tables and one curve, as HTML without styles or scripts of its own.
+"""HTML of objects in a notebook: small tables and one curve, without style sheets or scripts.
 
-Colours are those of the text around it or half transparent, so that it can be read on light and on dark pages. Every
-text is escaped and shortened, and every table ends after some rows: nothing that users name things by can break a page
-or fill it.
+Colours are inherited or half transparent, so that they can be read on light and on dark pages. All text is escaped and
+shortened, and tables have a limited number of rows: the names that users give cannot break a page or fill it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,16 +14,16 @@ LONGEST = 80  # characters of a text
 MOST_ROWS = 20  # of a table
 MOST_FACTS = 30
 MOST_POINTS = 200  # of a curve
-LEAST_TOP = 1e-9  # of an axis: what is less is nothing
+LEAST_TOP = 1e-9  # values below it count as 0 when the end of an axis is chosen
 LINE = "rgba(128,128,128,.35)"
-BLUE = "#3a8fd0"  # on white and on black three times as light or dark as the ground
+BLUE = "#3a8fd0"  # a contrast of at least 3 on white and on black
 CELL = f"padding:2px 10px 2px 0;border:0;border-bottom:1px solid {LINE};background:none;vertical-align:top"
 WIDTH, HEIGHT = 420, 190  # of a figure
 LEFT, RIGHT, TOP, BOTTOM = 44, 14, 8, 34  # its margins
 
 
 class Curve(NamedTuple):
-    """A share over rounds, and how far the truth may be off on either side (nothing where that is not known)."""
+    """A share over rounds, with half the widths of its intervals (NaN where they are not known)."""
 
     name: str
     rounds: Sequence[float]
@@ -46,7 +45,7 @@ def text_of(value: Any) -> str:
 
 
 def page(title: Any, *parts: str) -> str:
-    """Return a title with what stands below it."""
+    """Return a title with parts below it."""
     heading = f'<div style="font-weight:600;margin-bottom:4px">{text_of(title)}</div>'
     return f'<div style="font-size:13px;line-height:1.4;color:inherit">{heading}{"".join(parts)}</div>'
 
@@ -59,38 +58,33 @@ def facts(pairs: Mapping[str, Any]) -> str:
     >>> facts({"rows": 150}).count("<td")
     1
     """
-    rows = [_row((name, value), "th") for name, value in islice(pairs.items(), MOST_FACTS)]
+    rows = [_row((name, value), ("left", "left"), "th") for name, value in islice(pairs.items(), MOST_FACTS)]
     return _table("", rows, len(pairs), 2)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], n_rows: int) -> str:
-    """Return a table of the first of so many rows, and how many there are more.
+    """Return a table of the first rows, with the number of the others below.
 
     Examples
     --------
     >>> table(["class", "rows"], ((k, 10) for k in range(1000)), 1000).count("<tr>")
     22
     """
-    head = "".join(f'<th style="{CELL};text-align:{_side(i)}">{text_of(name)}</th>' for i, name in enumerate(columns))
-    shown = [_row(row, "td") for row in islice(rows, MOST_ROWS)]
+    sides = ["left", *["right"] * (len(columns) - 1)]
+    titles = zip(columns, sides, strict=True)
+    head = "".join(f'<th style="{CELL};text-align:{side}">{text_of(name)}</th>' for name, side in titles)
+    shown = [_row(row, sides) for row in islice(rows, MOST_ROWS)]
     return _table(f"<thead><tr>{head}</tr></thead>", shown, n_rows, len(columns))
 
 
-def _side(column: int) -> str:
-    return "right" if column else "left"
-
-
-def _row(cells: Sequence[Any], first: str) -> str:
-    """Return a row; of a table of facts the first cell is a heading."""
-    sides = ["left" if first == "th" else _side(i) for i in range(len(cells))]
-    kinds = [first] + ["td"] * (len(cells) - 1)
-    return f"<tr>{''.join(map(_cell, kinds, sides, cells))}</tr>"
-
-
-def _cell(kind: str, side: str, value: Any) -> str:
-    shown = "-" if value is None else text_of(value)
-    paler = ";opacity:.75" if kind == "th" else ""
-    return f'<{kind} style="{CELL};text-align:{side};font-weight:400{paler}">{shown}</{kind}>'
+def _row(cells: Sequence[Any], sides: Sequence[str], first: str = "td") -> str:
+    """Return a row with its cells on the left or the right; in a table of facts the first one is a heading."""
+    shown = []
+    for place, (side, value) in enumerate(zip(sides, cells, strict=True)):
+        kind = "td" if place else first
+        style = f"{CELL};text-align:{side};font-weight:400{';opacity:.75' if kind == 'th' else ''}"
+        shown.append(f'<{kind} style="{style}">{"-" if value is None else text_of(value)}</{kind}>')
+    return f"<tr>{''.join(shown)}</tr>"
 
 
 def _table(head: str, rows: Sequence[str], n_rows: int, n_columns: int) -> str:
@@ -102,7 +96,7 @@ def _table(head: str, rows: Sequence[str], n_rows: int, n_columns: int) -> str:
 
 
 def curve_figure(curve: Curve, level: float | None = None) -> str:
-    """Return a figure of shares over rounds, which stand on a log axis, with a dashed line at a level.
+    """Return an SVG figure of shares against rounds on a log axis, with a dashed line at a level.
 
     Examples
     --------
@@ -110,14 +104,31 @@ def curve_figure(curve: Curve, level: float | None = None) -> str:
     >>> figure.startswith("<svg"), figure.count("<polyline"), figure.count("<polygon")
     (True, 1, 1)
     """
-    points = _finite_points(curve)
+    every = list(zip(curve.rounds, curve.values, curve.margins, strict=True))
+    step = -(-len(every) // MOST_POINTS) or 1
+    kept = every[(len(every) - 1) % step :: step] if every else []  # the last one always
+    points = [
+        (float(t), float(value), float(margin) if isfinite(margin) else 0.0)
+        for t, value, margin in kept
+        if isfinite(value)
+    ]
     if not points:
         return ""
     top = min(1.0, _round_up(max(value + margin for _, value, margin in points)))
     x = _Axis(log10(max(1.0, points[0][0])), log10(max(10.0, points[-1][0])), LEFT, WIDTH - RIGHT)
     y = _Axis(0.0, top, HEIGHT - BOTTOM, TOP)
     end = f"{points[-1][1]:.4g} after {points[-1][0]:.6g} rounds"
-    parts = [*_grid(x, y, curve.name), _band(points, x, y), _line(points, x, y), *_level(level, y)]
+    line = [f"{x.place(log10(t))},{y.place(value)}" for t, value, _ in points]
+    above = [f"{x.place(log10(t))},{y.place(value + margin)}" for t, value, margin in points]
+    below = [f"{x.place(log10(t))},{y.place(value - margin)}" for t, value, margin in points]
+    parts = [
+        *_grid(x, y, curve.name),
+        f'<polygon points="{" ".join(above + below[::-1])}" fill="{BLUE}" fill-opacity=".25"/>',
+        f'<polyline points="{" ".join(line)}" fill="none" stroke="{BLUE}" stroke-width="1.8"/>',
+    ]
+    if level is not None and isfinite(level) and level <= y.high:
+        ends = f'x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y.place(level)}" y2="{y.place(level)}"'
+        parts.append(f'<line {ends} stroke="currentColor" stroke-opacity=".6" stroke-dasharray="4 3"/>')
     size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
     style = "max-width:100%;background:none;font:11px sans-serif"
     title = f"<title>{text_of(curve.name)}: {text_of(end)}</title>"
@@ -125,7 +136,7 @@ def curve_figure(curve: Curve, level: float | None = None) -> str:
 
 
 class _Axis(NamedTuple):
-    """From values to places."""
+    """A scale from values to pixels."""
 
     low: float
     high: float
@@ -137,23 +148,8 @@ class _Axis(NamedTuple):
         return round(self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin), 1)
 
 
-Points = list[tuple[float, float, float]]
-
-
-def _finite_points(curve: Curve) -> Points:
-    """Return (round, value, margin), at most so many of them, the last one always."""
-    every = list(zip(curve.rounds, curve.values, curve.margins, strict=True))
-    step = -(-len(every) // MOST_POINTS) or 1
-    kept = every[(len(every) - 1) % step :: step] if every else []
-    return [
-        (float(t), float(value), float(margin) if isfinite(margin) else 0.0)
-        for t, value, margin in kept
-        if isfinite(value)
-    ]
-
-
 def _round_up(value: float) -> float:
-    """Return the next number that an axis can end with.
+    """Return the next of 1, 2, 5, 10, ... times a power of ten: where an axis ends.
 
     Examples
     --------
@@ -167,35 +163,16 @@ def _round_up(value: float) -> float:
 
 
 def _grid(x: _Axis, y: _Axis, name: str) -> Iterator[str]:
+    """Iterate over the horizontal lines and the labels of the axes."""
+
+    def label(across: float, down: float, text: str, anchor: str) -> str:
+        place = f'x="{across}" y="{down}" text-anchor="{anchor}"'
+        return f'<text {place} fill="currentColor" opacity=".75">{text_of(text)}</text>'
+
     for value in (y.high * i / 4 for i in range(5)):
         height = y.place(value)
-        yield _rule(LEFT, height, WIDTH - RIGHT, height)
-        yield _label(LEFT - 6, height + 4, f"{value:.4g}", "end")
+        yield f'<line x1="{LEFT}" y1="{height}" x2="{WIDTH - RIGHT}" y2="{height}" stroke="{LINE}"/>'
+        yield label(LEFT - 6, height + 4, f"{value:.4g}", "end")
     for power in range(int(-(-x.low // 1)), int(x.high) + 1):
-        yield _label(x.place(power), HEIGHT - BOTTOM + 16, f"{10**power:,}" if power < 4 else f"1e{power}", "middle")
-    yield _label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, f"{name}, by rounds", "middle")
-
-
-def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}"/>'
-
-
-def _label(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="currentColor" opacity=".75">{text_of(text)}</text>'
-
-
-def _band(points: Points, x: _Axis, y: _Axis) -> str:
-    above = [f"{x.place(log10(t))},{y.place(value + margin)}" for t, value, margin in points]
-    below = [f"{x.place(log10(t))},{y.place(value - margin)}" for t, value, margin in points]
-    return f'<polygon points="{" ".join(above + below[::-1])}" fill="{BLUE}" fill-opacity=".25"/>'
-
-
-def _line(points: Points, x: _Axis, y: _Axis) -> str:
-    places = " ".join(f"{x.place(log10(t))},{y.place(value)}" for t, value, _ in points)
-    return f'<polyline points="{places}" fill="none" stroke="{BLUE}" stroke-width="1.8"/>'
-
-
-def _level(level: float | None, y: _Axis) -> Iterator[str]:
-    if level is not None and isfinite(level) and level <= y.high:
-        ends = f'x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y.place(level)}" y2="{y.place(level)}"'
-        yield f'<line {ends} stroke="currentColor" stroke-opacity=".6" stroke-dasharray="4 3"/>'
+        yield label(x.place(power), HEIGHT - BOTTOM + 16, f"{10**power:,}" if power < 4 else f"1e{power}", "middle")
+    yield label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, f"{name}, by rounds", "middle")

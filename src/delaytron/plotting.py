@@ -1,4 +1,4 @@
-"""How all figures look, and how they are saved."""
+"""The style of all figures, and saving them."""
 
 from io import BytesIO
 from pathlib import Path
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from delaytron.checks import check_path, reason_of
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
-from delaytron.files.advice import with_advice
-from delaytron.files.atomic import replace_file
+from delaytron.files.atomic import cannot, replace_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,13 +16,13 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000")  # safe for the colour-blind
 DASHES = ("-", "--", "-.", ":")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # with seven colours and four dashes: no two alike of many
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # 8, coprime to the 7 colours: 56 lines differ
 
-DATES = {"svg": "Date", "pdf": "CreationDate"}  # what formats call the time of saving, which is left out
+DATES = {"svg": "Date", "pdf": "CreationDate"}  # metadata with the time of saving, which is left out
 
 
 class LineStyle(TypedDict, total=False):
-    """How a line is drawn, in the words of matplotlib."""
+    """Arguments of matplotlib for a line."""
 
     color: str
     marker: str
@@ -35,26 +34,27 @@ class LineStyle(TypedDict, total=False):
 
 
 def save_figure(figure: "Figure", path: str | Path) -> None:
-    """Write a figure in the form that the ending of the path asks for; the same figure always gives the same bytes."""
+    """Write a figure in the format of the path's suffix, PNG without one; raise InvalidInput if that fails.
+
+    The same figure always gives the same bytes.
+    """
     target = check_path("path", path)
-    try:
-        target = target if target.suffix else target.with_name(f"{target.name}.png")
-        replace_file(target, _as_bytes(figure, target.suffix[1:].lower()))
-    except OSError as problem:
-        raise InvalidInput(f"cannot save the figure as {path}: {with_advice(problem)}") from None
-    except ValueError as problem:
-        raise InvalidInput(f"cannot save the figure as {path}: {reason_of(problem)}") from None
-
-
-def _as_bytes(figure: "Figure", form: str) -> bytes:
     needs("matplotlib")
     from matplotlib import rc_context  # noqa: PLC0415 - slow to import
 
     content = BytesIO()
-    metadata: Any = {DATES[form]: None} if form in DATES else None
-    with rc_context({"svg.hashsalt": "delaytron"}):  # else the names of parts in an SVG are random
-        figure.savefig(content, format=form, dpi=150, metadata=metadata)
-    return content.getvalue()
+    try:
+        target = target if target.suffix else target.with_name(f"{target.name}.png")
+        form = target.suffix[1:].lower()
+        metadata: Any = {DATES[form]: None} if form in DATES else None
+        with rc_context({"svg.hashsalt": "delaytron"}):  # else the ids of elements in an SVG are random
+            figure.savefig(content, format=form, dpi=150, metadata=metadata)
+        replace_file(target, content.getvalue())
+    except OSError as problem:
+        raise cannot("save the figure as", path, problem) from None
+    except ValueError as problem:
+        hint = "end it in .png, .pdf or .svg"
+        raise InvalidInput(f"cannot save the figure as {str(path)!r}: {reason_of(problem)}", hint) from None
 
 
 def draw_band(panel: "Axes", x: Any, y: Any, low: Any, high: Any, **style: Unpack[LineStyle]) -> "Line2D":
@@ -65,12 +65,12 @@ def draw_band(panel: "Axes", x: Any, y: Any, low: Any, high: Any, **style: Unpac
 
 
 def draw_majority(panel: "Axes", error: float) -> "Line2D":
-    """Draw where the error of always playing the most frequent class is; return the line."""
+    """Draw a line at the error of always playing the most frequent class; return it."""
     return panel.axhline(error, color="0.4", linestyle=":", linewidth=1.4, zorder=1)
 
 
 def style_of(place: int, hollow: bool = False) -> LineStyle:
-    """Return colour, marker and dashes of a line: no two alike of many."""
+    """Return the colour, marker and dashes of the line at a position in the legend."""
     colour = COLOURS[place % len(COLOURS)]
     return {
         "color": colour,
@@ -83,7 +83,7 @@ def style_of(place: int, hollow: bool = False) -> LineStyle:
 
 
 def name_errors(panel: "Axes") -> None:
-    """Write the errors along a log axis as plain numbers, more of them where the axis is short."""
+    """Label a logarithmic axis of errors with plain numbers, with more of them if it spans less than a decade."""
     needs("matplotlib")
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415 - slow to import
 

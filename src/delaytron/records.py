@@ -1,4 +1,4 @@
-"""What passes between the parts: named tuples of plain numbers and arrays."""
+"""Records that packages exchange: named tuples of numbers and arrays."""
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -15,12 +15,19 @@ Bytes = NDArray[np.uint8]
 NEVER = int(np.iinfo(np.int64).max // 2)  # the delay of feedback that is lost; t + NEVER still fits into 64 bits
 
 
+class Moment(NamedTuple):
+    """A time in ns, by the wall clock and by the steady clock that decides about expiry."""
+
+    wall: int
+    clock: int
+
+
 Id = TypeVar("Id", int, str)
 Label = TypeVar("Label")
 
 
 class Decision(NamedTuple, Generic[Id, Label]):
-    """What was decided in one round; feedback names it by its `id`. A learner has numbers, a model has names."""
+    """A decision; feedback refers to it by its `id`. Labels of a learner are numbers, those of a model are names."""
 
     id: Id
     round: int
@@ -42,18 +49,18 @@ class Row(NamedTuple):
 
 
 class Play(NamedTuple):
-    """Everything an update needs of the round that it answers, as it was at that moment."""
+    """A round as it was played: everything that an update by its answer needs."""
 
     round: int
     x: Row
     greedy: int
     label: int
     prob: float
-    extra: Array  # what else the learner noted of that moment
+    extra: Array  # what else the learner stored for the update
 
 
 class Columns(NamedTuple):
-    """What was chosen in rounds that were played together."""
+    """The choices of rounds that were played together."""
 
     greedy: Ints
     label: Ints
@@ -62,7 +69,7 @@ class Columns(NamedTuple):
 
 
 class Size(NamedTuple):
-    """For what a state must have room: the problem, how its rows stand, and how many rounds may be open at once."""
+    """The size of a state: classes, features, dense or sparse rows, and how many rounds may be open at once."""
 
     n_classes: int
     n_features: int
@@ -98,9 +105,9 @@ class Scenarios(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The rounds start..stop-1, and how many rounds early to ask the memory for their rows (0: not at all).
+    """The rounds start..stop-1, and how many rounds ahead their rows are prefetched (0: not at all).
 
-    Asking pays where rows stand in random order in more memory than the caches hold; elsewhere it costs.
+    Prefetching pays where rows are read in random order from more memory than the caches hold; elsewhere it costs.
     """
 
     start: int
@@ -112,7 +119,7 @@ class RoundRing(NamedTuple):
     """The columns of the open rounds, a ring whose length is a power of two, and the mistakes so far.
 
     `mistakes` counts the played labels that were wrong and, second, the greedy ones. `losses` sums up the hinge of the
-    scores and, second, the part of it from rounds whose greedy label was wrong; it is empty where nobody asks.
+    scores and, second, the part of it from rounds whose greedy label was wrong; it is empty if they are not needed.
     """
 
     greedy: Labels

@@ -1,4 +1,4 @@
-"""One seed becomes named, independent streams of random numbers."""
+"""Named, independent streams of random numbers from one seed."""
 
 from zlib import crc32
 
@@ -8,7 +8,7 @@ from delaytron.checks import check_integer
 
 
 def fresh_seed() -> int:
-    """A seed nobody chose, from the machine's entropy."""
+    """Return a random seed from the entropy of the operating system."""
     return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
 
 

@@ -1,4 +1,4 @@
-"""A learner as a scikit-learn classifier: `DelayedClassifier` plays the labels as late right-or-wrong feedback."""
+"""`DelayedClassifier`: a learner as a scikit-learn classifier, for which labels are delayed right-or-wrong feedback."""
 
 from typing import Any, Self
 
@@ -13,17 +13,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from delaytron.checks import check_bool
+from delaytron.checks import check_bool, check_matrix
 from delaytron.delays import as_delay
-from delaytron.errors import InvalidInput
+from delaytron.errors import InvalidInput, Setting
 from delaytron.learners import DEFAULT_LEARNER
-from delaytron.learners.base import Learner
-from delaytron.learners.chances import chances_of, has_chances
-from delaytron.learners.named import make_named
-from delaytron.matrices import check_matrix
+from delaytron.learners.files import make_named
+from delaytron.learners.learner import Learner
+from delaytron.learners.predictions import class_probabilities, models_classes
 from delaytron.records import Array, Ints
 from delaytron.rng import fresh_seed, stream
-from delaytron.simulation.advance import Coming, advance, draw_piece, finish
+from delaytron.simulation.replay import Coming, advance, draw_piece, finish
 
 __all__ = ["DelayedClassifier"]
 
@@ -32,33 +31,33 @@ NESTED = "parameters__"  # before the name of a parameter of the learner, in get
 
 
 class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # without types
-    """A classifier that gets to know whether its own labels are right, some rounds later, and nothing else.
+    """A classifier that learns, after a delay, only whether the labels that it played are right.
 
-    Every row is a round: the learner decides on a label, and the true one is used only to tell it, when the delay has
-    passed, whether that was right. Rows are rounds in their order.
+    Every row is a round, in the order of the rows: the learner plays a label, and the true one is only used to compute
+    the feedback, right or wrong, which arrives when the delay has passed.
 
     Parameters
     ----------
     learner : str
-        A name of `dt.LEARNERS`; by default the one that needs no tuning.
+        A name of `dt.LEARNERS`; the default needs no tuning.
     delay : int, str or a model of `dt.delays`
-        After how many rounds the feedback comes: an integer D means 1 to D at random, text is that of the command line,
-        such as "fixed:100" or "lognormal:100,1.5+missing:0.2". 1 means before the next round.
+        The delay of feedback in rounds: an integer D means uniform on 1, ..., D, text is as on the command line, such
+        as "fixed:100" or "lognormal:100,1.5+missing:0.2". 1 means before the next round.
     parameters : dict, optional
-        Those of the learner, by their names. `set_params(parameters__gamma=0.1)` sets one of them.
+        Parameters of the learner. `set_params(parameters__gamma=0.1)` sets one of them.
     shuffle : bool
         Let `fit` play the rows in random order.
     random_state : int, RandomState, optional
-        Fixes the exploration and the delays; by default nobody knows them before.
+        Seed of the exploration and the delays; drawn from the operating system by default.
 
     Attributes
     ----------
     classes_ : ndarray
         The labels, ascending.
     error_curve_ : ndarray
-        After each round, the share of rounds so far in which the label that was played is wrong.
+        After each round, the share of rounds so far in which the played label was wrong.
     learner_ : dt.Learner
-        What has learned; `learner_.save(path)` writes it to a file, its open decisions included.
+        The trained learner; `learner_.save(path)` writes it to a file, with its open decisions.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of str
@@ -66,9 +65,9 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
 
     Notes
     -----
-    `fit` begins anew, and waits at the end for the feedback that is still on its way, so that all rows count but those
-    whose feedback is lost. `partial_fit` does not wait: what is on its way comes during the next calls, or with
-    `finish`. Rows in pieces give the same, to the bit, as all in one call.
+    `fit` starts from scratch, and applies the feedback that is still pending at the end, so that all rows count except
+    those whose feedback is missing. After `partial_fit` it stays pending, and arrives during the next calls, or with
+    `finish`. Rows in several calls give the same bits as all in one call.
 
     Examples
     --------
@@ -99,7 +98,7 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
     _right: list[Any]
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Forget all, play a round for each row, and wait for the feedback that is still on its way.
+        """Start from scratch, play a round for each row, and apply the feedback that is still pending; return self.
 
         Parameters
         ----------
@@ -119,21 +118,26 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         return self.finish()
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Play a round for each row; feedback that comes later than the last row comes during the next calls.
+        """Play a round for each row, and leave later feedback pending; return self.
 
         Parameters
         ----------
         X, y
             As for `fit`.
         classes : array, optional
-            All labels that will ever come; needed in the first call.
+            All labels; required in the first call.
         """
         first = not hasattr(self, "classes_")
         if first and classes is None:
-            raise InvalidInput("the first call of partial_fit needs classes=[...], all labels that will ever come")
+            raise InvalidInput("the first call of partial_fit needs all labels", ("give ", Setting("classes", "[...]")))
         known = self.classes_ if classes is None else np.unique(classes)
         if not first and not np.array_equal(known, self.classes_):
-            raise InvalidInput(f"classes must be those of the first call, {_shown(self.classes_)}; got {_shown(known)}")
+            raise InvalidInput.of(
+                "classes",
+                f"those of the first call, {_shown(self.classes_)}",
+                got=_shown(known),
+                hint="leave it out after the first call",
+            )
         rows, named = self._check(X, y, reset=first)
         labels = _labels_of(named, known)
         if first:
@@ -142,43 +146,43 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         return self
 
     def finish(self) -> Self:
-        """Wait for the feedback that is still on its way: it is applied in the order of the rounds."""
+        """Apply the feedback that is still pending, in the order of the rounds; return self."""
         check_is_fitted(self)
         finish(self.learner_, self._coming)
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return the label that looks best for each row; explores nothing."""
-        best = np.argmax(self._scores(X), axis=1)
-        return self.classes_[best]
+        """Return the label with the highest score for each row; does not explore."""
+        scores = self._scores(X)
+        return self.classes_[np.argmax(scores, axis=1)]
 
     def decision_function(self, X: Any) -> Array:
-        """Return the scores of all labels, (n, K); of two labels, how much the second one is ahead, (n,)."""
+        """Return the scores of all labels, (n, K); of two labels, the second minus the first, (n,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
 
-    @available_if(lambda self: has_chances(self.learner))  # type: ignore[untyped-decorator] # without types
+    @available_if(lambda self: models_classes(self.learner))  # type: ignore[untyped-decorator] # without types
     def predict_proba(self, X: Any) -> Array:
-        """Return how likely each label is, (n, K); only learners that model it have this method."""
+        """Return the probability of each label, (n, K); only learners that model it have this method."""
         rows = self._rows(X)
-        return chances_of(self.learner_, rows)
+        return class_probabilities(self.learner_, rows)
 
     @property
     def error_curve_(self) -> Array:
-        """After each round, the share of rounds so far in which the label that was played is wrong."""
+        """After each round, the share of rounds so far in which the played label was wrong."""
         if not hasattr(self, "_right"):
             raise AttributeError("a DelayedClassifier has no error_curve_ yet; call fit or partial_fit first")
         wrong = ~np.concatenate(self._right)
         return np.cumsum(wrong) / np.arange(1, wrong.size + 1)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; those of the learner that are given also as `parameters__name`."""
+        """Return the parameters; those of the learner also as `parameters__name`."""
         params: dict[str, Any] = super().get_params(deep)
         own = self.parameters if deep and isinstance(self.parameters, dict) else {}
         return params | {f"{NESTED}{name}": value for name, value in own.items()}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; `parameters__name` sets one of the learner, and leaves the others."""
+        """Set parameters, `parameters__name` one of the learner; return self."""
         own = {name.removeprefix(NESTED): params.pop(name) for name in list(params) if name.startswith(NESTED)}
         super().set_params(**params)
         if own:
@@ -186,7 +190,7 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know: sparse rows are fine."""
+        """Return scikit-learn's tags: sparse rows are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -197,25 +201,26 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         return check_matrix(rows), labels
 
     def _begin(self, classes: Any, n_features: int) -> None:
-        """Start with a learner that knows nothing; what is wrong is said before anything changes."""
+        """Create an untrained learner; raise InvalidInput, before anything changes, if a parameter is wrong."""
         if classes.size < 2:
-            raise InvalidInput(f"there must be two classes at least to choose from, got one class: {classes}")
+            raise InvalidInput.of(
+                "y", "at least two classes", got=f"one class: {classes}", verb="have", hint="add rows"
+            )
         as_delay(self.delay)
-        self.learner_ = make_named(self.learner, self.parameters, classes.size, n_features, self._seed())
+        state = self.random_state
+        if state is None:
+            seed = fresh_seed()
+        elif isinstance(state, int | np.integer):
+            seed = int(state)
+        else:
+            seed = int(check_random_state(state).randint(2**31 - 1))
+        self.learner_ = make_named(self.learner, self.parameters, classes.size, n_features, seed)
         self.classes_ = classes
         self._coming = {}
         self._right = []
 
-    def _seed(self) -> int:
-        """Return an integer as it is; of a generator, its next number."""
-        if self.random_state is None:
-            return fresh_seed()
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
     def _play(self, rows: Any, labels: Ints) -> None:
-        delays = draw_piece(as_delay(self.delay), self.learner_.seed, self.learner_.ledger.rounds, labels.size)
+        delays = draw_piece(as_delay(self.delay), self.learner_.seed, self.learner_.book.rounds, labels.size)
         self._right.append(advance(self.learner_, rows, labels, delays, self._coming))
 
     def _rows(self, X: Any) -> Any:
@@ -223,21 +228,27 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
 
     def _scores(self, X: Any) -> Array:
-        rows = self._rows(X)
+        rows = self._rows(X)  # before `learner_` is read: raises NotFittedError
         return self.learner_.scores(rows)
 
 
 def _labels_of(y: Any, classes: Any) -> Ints:
-    """Return labels as their places among the classes, which ascend."""
+    """Return labels as indices into the sorted classes; raise InvalidInput if one is not among them."""
     places = np.searchsorted(classes, y).clip(max=classes.size - 1)
     unknown = np.flatnonzero(classes[places] != y)
     if unknown.size:
         got = y[unknown[:1]].tolist()[0]
-        raise InvalidInput(f"y must have labels of classes only, {_shown(classes)}; got {got!r}")
+        raise InvalidInput.of(
+            "y",
+            f"labels of classes only, {_shown(classes)}",
+            got,
+            ("give all labels in the first call, ", Setting("classes", "[...]")),
+            verb="have",
+        )
     return np.asarray(places, np.int64)
 
 
 def _shown(classes: Any) -> str:
-    """Return classes for a message; there may be thousands."""
+    """Return the first classes for a message; there may be thousands."""
     names = [str(name) for name in classes[:MOST_SHOWN].tolist()]
     return ", ".join(names) + (", ..." if classes.size > MOST_SHOWN else "")

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from delaytron.delays import Uniform
-from delaytron.learners.feedback import FeedbackModel
+from delaytron.learners.book import Expiry
 from delaytron.simulation.scenarios import SimulationConfig, make_scenarios
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -55,7 +55,7 @@ def test_a_form_is_judged_by_its_best_setting():
 def test_reported_runs_show_the_rows_of_our_own_runs(rounds):
     run = Run("digits", UNTOUCHED, rounds, 3, tuning=False)
     config = SimulationConfig(100, rounds, Uniform(5), runs.SEED, "replacement")
-    ours, _ = make_scenarios([3], config, FeedbackModel())
+    ours, _ = make_scenarios([3], config, Expiry())
     assert runs.rows_of(run, 100).tolist() == ours.rows[0].tolist()
 
 

@@ -14,8 +14,7 @@ from delaytron.rng import stream
 from delaytron.simulation.results import mean_of
 from delaytron.theory import plots
 from delaytron.theory.statements import STATEMENTS
-from delaytron.theory.study import play, study
-from delaytron.theory.trials import TrialTerms, prepare
+from delaytron.theory.study import TrialTerms, play, prepare, study
 
 
 def delaytron(*args, columns=80):
@@ -289,7 +288,7 @@ def folder(tmp_path_factory):
     flags = ["--data", "digits", "--rounds", "200", "--runs", "2", "--output", str(folder)]
     models = ["--delay", "5", "--delay", "geometric:9+missing:0.1"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("delaytron.simulation.plots.save_figure", lambda *_: None)
+        patch.setattr("delaytron.simulation.results.save_figure", lambda *_: None)
         args = ["run", "delaytron", "banditron", "--gamma", "0.1,0.2", *models, *flags]
         assert CliRunner().invoke(cli.app, args).exit_code == 0
     return folder
@@ -327,12 +326,12 @@ class TestResults:
     @pytest.mark.parametrize(
         ("values", "message"),
         [
-            ({"parameters": {"gamma": 0.1, "noise": [0.1, 0.0]}}, "no bound is about runs with noise"),
+            ({"parameters": {"gamma": 0.1, "noise": [0.1, 0.0]}}, "there is no bound for runs with noise"),
             ({"dataset": "iris"}, "the results are of the file iris; give --data"),
             ({"delay": "trace of 4 delays, 25.0% never"}, "give --delay"),
             ({"delay": "Weibull(k=2)"}, "give --delay"),
             ({"delay": "trace:gone.csv"}, "give --delay"),
-            ({"learner": "soba"}, "has no delaytron, which bounds are about: name it in `run`\n"),
+            ({"learner": "soba"}, "has no delaytron, which bounds are about; name it in `delaytron run`\n"),
             ({"rounds": 0}, "rounds must be an integer"),
         ],
     )
@@ -350,11 +349,11 @@ class TestResults:
     [
         (["--results", "nowhere"], "there is no 'nowhere/results.json'"),
         (["--results", "nowhere", "--gamma", 0.1], "--gamma is recorded in the results; leave it out"),
-        (["--runs", 3], "--runs needs --data or --results"),
-        (["--plot", "a.png"], "--plot needs --data or --results"),
-        (["--samples", 3], "--samples needs --data or --results"),
-        (["--data", "digits", "--comparator-loss", 3], "--comparator-loss is for theory alone"),
-        (["--data", "digits", "--plot", "a.txt"], "a figure must end in"),
+        (["--runs", 3], "--runs is for runs on data; give --data or --results, too"),
+        (["--plot", "a.png"], "--plot is for runs on data; give --data or --results, too"),
+        (["--samples", 3], "--samples is for runs on data; give --data or --results, too"),
+        (["--data", "digits", "--comparator-loss", 3], "--comparator-loss is for bounds without data; leave it out"),
+        (["--data", "digits", "--plot", "a.txt"], "got 'a.txt'; end it in"),
         (["--data", "digits", "--comparator", "good"], "comparator must be one of best, separating"),
         (["--data", "digits", "--sampling", "rows"], "sampling must be one of"),
         (["--data", "digits", "--gamma", 0], "gamma must be in (0, 1]"),
@@ -380,7 +379,7 @@ def test_bad_input_is_one_line(args, message, tmp_path, monkeypatch):
 
 def test_weights_without_loss_are_not_made_up():
     data = dt.datasets.as_dataset((np.ones((4, 1)), [0, 1, 0, 1]))
-    with pytest.raises(dt.InvalidInput, match="no weights without loss are known; take the comparator best"):
+    with pytest.raises(dt.InvalidInput, match="no weights without loss are known; take comparator='best'"):
         prepare(data, TrialTerms(rounds=10, runs=1, comparator="separating"))
 
 

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import delaytron as dt
-from delaytron import images
 from delaytron.cli import app
-from delaytron.cli.dataset_tables import bar, percent, sketch
+from delaytron.cli.datasets import bar, percent, sketch
+from delaytron.datasets import images
 from delaytron.datasets import plots as dataset_plots
 from delaytron.datasets.catalogue import CARDS
 
@@ -230,7 +230,7 @@ class TestBuild:
 
     def test_nothing_is_downloaded_without_torch(self, empty_machine, monkeypatch):
         monkeypatch.setitem(sys.modules, "torch", None)
-        assert line_of("build", "cifar10") == "building features needs PyTorch: pip install 'delaytron[features]'"
+        assert line_of("build", "cifar10") == "building features needs PyTorch; pip install 'delaytron[features]'"
         assert not empty_machine.exists()
 
 
@@ -240,11 +240,11 @@ class TestBuild:
         ("show digit", "data set must be one of cifar10, fashion_mnist,"),
         ("show digit", "got 'digit'; did you mean digits?"),
         ("show digits --part test", "data set digits takes no options; got --part"),
-        ("show fashion_mnist --input raw", "input must be one of cnn, pixels; got 'raw'"),
-        ("show digits --plot digits.gif", "a figure must end in .png, .pdf, .svg; got 'digits.gif'"),
+        ("show fashion_mnist --input raw", "input must be one of cnn, pixels, got 'raw'"),
+        ("show digits --plot digits.gif", "got 'digits.gif'; end it in .png, .pdf, .svg"),
         ("show digits --plot no/such/folder.png", "there is no folder 'no/such'"),
         ("show", "Missing argument 'NAME_OR_FILE'; see delaytron datasets show --help"),
-        ("build digits", "data set to build must be one of cifar10, fashion_mnist; got 'digits'"),
+        ("build digits", "data set to build must be one of cifar10, fashion_mnist, got 'digits'"),
         ("build fashion_mnist --seed one", "--seed must be an integer, got 'one'; see delaytron datasets build --help"),
         ("list", "No such command 'list'"),
     ],

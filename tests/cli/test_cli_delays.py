@@ -7,11 +7,11 @@ import pytest
 from pyarrow import csv
 from typer.testing import CliRunner
 
-from conftest import REAL_DATA
 from delaytron import cli
 from delaytron.cli.delays import BLOCKS
 from delaytron.delays import Trace, example, parse
-from delaytron.delays.summary import summarize
+from delaytron.delays.fits import summarize
+from optional import REAL_DATA
 
 real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
 LOG = """\
@@ -176,19 +176,19 @@ def test_a_folder_gets_numbers_and_a_picture(log, tmp_path):
         ("PAR1...", [], "log.csv: a trace is CSV, TSV, text or .npy, not Parquet"),
         ("event,outcome\n5,4\n", [], "log.csv, line 2: the outcome 4 lies before its event 5"),
         ("event,outcome\n5,soon\n", [], "log.csv, line 2: outcome must be numbers or ISO times"),
-        ("a,b\n5,6\n", [], "got a, b; name the columns as --event COLUMN --outcome COLUMN, or --wait COLUMN --rate R"),
+        ("a,b\n5,6\n", [], "got a, b; name the columns by --event COLUMN --outcome COLUMN, or --wait COLUMN --rate R"),
         ("a,b\n5,6\n", ["--event", "a", "--outcome", "c"], "there must be one column 'c'; the columns are a, b"),
         (
             "a,b\n5,6\n",
             ["--event", "a"],
-            "columns must be named as --event COLUMN --outcome COLUMN, or --wait COLUMN --rate R; got event",
+            "columns must be named by --event COLUMN --outcome COLUMN, or --wait COLUMN --rate R, got --event",
         ),
-        ("a,b\n5,6\n", ["--rate", "2"], "columns must be named as --event"),
+        ("a,b\n5,6\n", ["--rate", "2"], "columns must be named by --event"),
         ("a,b\n5,6\n", ["--wait", "a", "--rate", "0"], "rate must be above 0, got 0.0"),
         ("event,outcome\n5\n", [], "log.csv, line 2: must have 2 cells like the first row, got 1"),
         ("", [], "log.csv: there is no delay in this file"),
         ("event,outcome\n", [], "log.csv: there is no row below the header"),
-        ("3\n", ["--plot", "delays.txt"], "a figure must end in .png, .pdf, .svg; got 'delays.txt'"),
+        ("3\n", ["--plot", "delays.txt"], "got 'delays.txt'; end it in .png, .pdf, .svg"),
     ],
 )
 def test_something_wrong_is_one_line_and_exit_code_2(tmp_path, content, flags, message):
@@ -216,8 +216,8 @@ def test_files_that_cannot_be_read_are_one_line_and_exit_code_2(tmp_path):
 
 def test_an_example_that_is_not_there_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
-    complain("retweets is not on this machine: put retweet_delays.csv.gz, made of https://", "retweets")
-    complain("the columns of the example retweets are known; leave wait out", "retweets", "--wait", "seconds")
+    complain("retweets is not on this machine; put retweet_delays.csv.gz, from https://", "retweets")
+    complain("the example retweets takes no columns; leave wait out", "retweets", "--wait", "seconds")
 
 
 @real

@@ -94,8 +94,8 @@ def test_warnings_are_printed(folder, tmp_path):
         (["--policy", "banditron:0.3"], "NAME:PARAMETER=VALUE"),
         (["--policy", "banditron:gama=0.3"], "gama"),
         (["--policy", "uniform", "--method", "magic"], "method must be one of"),
-        (["--policy", "uniform", "--wait", "7d"], "--wait ... is for --missing"),
-        (["--policy", "uniform", "--plot", "figure.txt"], "a figure must end in"),
+        (["--policy", "uniform", "--wait", "7d"], "--wait is for --missing"),
+        (["--policy", "uniform", "--plot", "figure.txt"], "a figure must be a file of a known format"),
         ([], "Missing option '--policy'"),
     ],
 )
@@ -105,6 +105,12 @@ def test_bad_input_is_one_line(folder, args, message):
     assert shown.stdout == ""
     assert message in shown.stderr
     assert len(shown.stderr.splitlines()) == 1
+
+
+def test_everything_that_is_missing_is_named_at_once():
+    shown = CliRunner().invoke(cli.app, ["evaluate"])
+    assert shown.exit_code == 2
+    assert shown.stderr == "delaytron: Missing LOG, --policy; see delaytron evaluate --help\n"
 
 
 def test_lines_that_cannot_be_used_and_journals_name_options(folder, tmp_path):
@@ -117,7 +123,7 @@ def test_lines_that_cannot_be_used_and_journals_name_options(folder, tmp_path):
     )
     words = ["evaluate", log, "--policy", "logged", "--reward-scale=-2,0"]
     shown = CliRunner().invoke(cli.app, words)
-    assert "write down with which probability the action was taken; --skip-bad leaves such lines out" in shown.stderr
+    assert "log the probability with which the action was taken; --skip-bad leaves such lines out" in shown.stderr
     assert json.loads(CliRunner().invoke(cli.app, [*words, "--skip-bad", "--json"]).stdout)["rounds"] == 3
     with dt.Model(["a", "b"], features=1, journal=tmp_path / "shop.db"):
         pass

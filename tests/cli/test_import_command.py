@@ -77,7 +77,7 @@ def test_the_table(log, tmp_path):
         "events imported 10",
         "events answered 9",
         "decisions open now 1",
-        "left out: its id stands in an earlier line 1",
+        "left out: an earlier line has its id 1",
         "left out: not valid JSON 1",
         "answers not used: there is no such event 1",
         "classes, by _tag 3",
@@ -106,9 +106,9 @@ def test_the_notes(tmp_path):
         "classes, told apart by number: 1, 2, 3",
         f"not by _tag: {log}, line 2 has an action without one of its own",
         "the own features of 3 classes vary between events, and are left out; --action-features adds them to the rows",
-        "1 events have no EventId; they are named by their file and line",
-        "1 rewards say whether the service chose as its caller: it was an apprentice",
-        "1 events stand for several, of which all others were dropped (pdrop)",
+        "1 events have no EventId; their ids are their file and line",
+        "1 rewards say whether the service chose as its caller did (apprentice mode)",
+        "1 events have a weight, since similar ones were dropped (pdrop)",
     ):
         assert part in words, words
     result = delaytron("import", log, "--journal", tmp_path / "b.db", "--bits", 10, "--action-features")
@@ -152,34 +152,44 @@ def test_several_logs_and_options(tmp_path):
         *[first, second, "--journal", tmp_path / "shop.db", "--reward-scale", "-1,5", "--default-reward", 2],
         *["--classes", "Latte,Cold brew", "--classes", "Cappucino", "--action", "i.id", "--learner", "delaytron"],
         *["--set", "gamma=0.25", "--ngrams", 2, "--expire-after", "30d", "--on-expiry", "wrong", "--strict"],
+        *["--correct-within", "60d"],
     )
     assert (found["classes_by"], found["class_names"]) == ("i.id", ["Latte", "Cold brew", "Cappucino"])
     assert (found["reward_scale"], found["mean_reward"]) == ([-1.0, 5.0], pytest.approx(2.0))
     assert found["unused_answers"] == {"conflicting": 1}
     with dt.Model.open(tmp_path / "shop.db") as model:
-        asked = model._keeper.recipe.asked
+        asked = model._engine.recipe.asked
         assert (asked["learner"], asked["parameters"], asked["ngrams"]) == ("delaytron", {"gamma": 0.25}, 2)
         assert (asked["expire_after"], asked["on_expiry"]) == ({"rounds": None, "clock": 30 * 86400 * 10**9}, "wrong")
+        assert asked["correct_within"] == {"rounds": None, "clock": 60 * 86400 * 10**9}
 
 
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--reward-scale", "1"], "--reward-scale must be two numbers, as in --reward-scale 0,5; got '1'"),
+        (["--reward-scale", "1"], "--reward-scale must be two numbers, got '1'; give them as in --reward-scale 0,5"),
         (["--reward-scale", "a,b"], "--reward-scale must be two numbers"),
         (["--reward-scale", "0,inf"], "--reward-scale must be two numbers"),
-        (["--reward-scale", "1,0"], "with LOW below HIGH, got 1,0"),
+        (["--reward-scale", "1,0"], "--reward-scale must be two numbers, the lower one first, got 1,0"),
         (["--default-reward", "nan"], "--default-reward must be a finite number"),
         (["--default-reward", "-1"], "--default-reward must be from 0 to 1, got -1"),
-        (["--classes", "one"], "classes must be two at least"),
+        (["--classes", "one"], "classes must be at least two distinct names"),
         (["--learner", "bandit_logic"], "learner must be"),
         (["--set", "lr=1,2"], "--set must have one value for lr, got 2"),
         (["--set", "gamma=1"], "a parameter of bandit_logit must be"),
-        (["--classes", "Tea,Water"], "there is no event that can be imported; by _tag no action is one of Tea, Water"),
+        (
+            ["--classes", "Tea,Water"],
+            "there must be at least one event that can be read, got none (by _tag no action is one of Tea, Water)",
+        ),
         (["--expire-after", "soon"], "--expire-after must be"),
-        (["--on-expiry", "wrong"], "--on-expiry 'wrong' needs --expire-after"),
+        (["--on-expiry", "wrong"], "--on-expiry wrong needs --expire-after"),
+        (["--correct-within", "9"], "--correct-within needs --on-expiry wrong"),
+        (
+            ["--expire-after", "9", "--on-expiry", "wrong", "--correct-within", "9d"],
+            "--correct-within must be a number of decisions, got '9d'; give it in the unit of --expire-after 9",
+        ),
         (["--bits", "99"], "bits must be"),
-        (["--strict"], "line 9: the id 'e3' stands in an earlier line; without --strict it is left out"),
+        (["--strict"], "line 9: an earlier line has the id 'e3'; fix it, or leave it out: run without --strict"),
     ],
 )
 def test_wrong_options_are_told_in_one_line(log, tmp_path, args, words):
@@ -196,21 +206,21 @@ def test_wrong_files_are_told_in_one_line(log, tmp_path):
     slots = write(tmp_path / "ccb.dsjson", [{"c": {"_multi": MULTI, "_slots": [{}]}}])
     assert "ccb.dsjson, line 1: it is of conditional contextual bandits or slates" in refused(slots, *journal)
     empty = write(tmp_path / "empty.dsjson", [])
-    assert "there is no event that can be imported" in refused(empty, *journal)
+    assert "there must be at least one event that can be read, got none" in refused(empty, *journal)
     scaled = write(tmp_path / "scaled.dsjson", [event("e0", reward=3.0)])
     assert "got 3; the log has 3 to 3: --reward-scale LOW,HIGH maps them" in refused(scaled, *journal)
     assert not (tmp_path / "shop.db").exists()
     own = tmp_path / "own.db"
     dt.Model(["a", "b"], journal=own).close()
-    assert "was not begun by an import" in refused(log, "--journal", own)
+    assert "was not created by an import" in refused(log, "--journal", own)
 
 
 def test_a_long_one_shows_how_far_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(outputs, "LONG", 50)
-    monkeypatch.setattr("delaytron.model.log_events.BATCH", 6)
+    monkeypatch.setattr("delaytron.model.log_import.BATCH", 6)
     log = write(tmp_path / "log.dsjson", [event(f"e{i}") for i in range(60)])
     result = delaytron("import", log, "--journal", tmp_path / "shop.db", "--bits", 10)
-    assert result.stderr.splitlines() == [f"delaytron: {10 * tenth} % of 60 lines" for tenth in range(1, 11)]
+    assert result.stderr.splitlines() == [f"delaytron: {10 * tenth} % of 60 decisions" for tenth in range(1, 11)]
 
 
 def test_the_help_has_an_example():

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import delaytron as dt
 from delaytron import cli
 from delaytron.cli import outputs
-from delaytron.model import facts, keeper
+from delaytron.model import engine, facts
 from delaytron.model.verify import verify_journal
 
 CLASSES = ["small", "medium", "large"]
@@ -71,7 +71,7 @@ def closed(tmp_path_factory):
     """A journal that was closed; three snapshots were taken, of which two are kept."""
     path = tmp_path_factory.mktemp("closed") / "router.db"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keeper, "FACTS_A_SNAPSHOT", 30)
+        patch.setattr(engine, "FACTS_A_SNAPSHOT", 30)
         make(path, on_expiry="wrong")
     return path
 
@@ -142,7 +142,7 @@ class TestVerify:
         execute(journal, "UPDATE facts SET body = ? WHERE seq = ?", flipped(body, place, 4), seq)
         result = delaytron("verify", journal)
         assert result.exit_code == 1
-        assert "the journal and the state do not agree: fact " in result.stdout
+        assert f"the journal and the state do not agree: the checksum of fact {seq} is wrong" in result.stdout
         found = document_of("verify", journal, code=1)
         assert (found["agrees"], found["hash"], found["mismatch"]["fact"]) == (False, None, seq)
 
@@ -156,17 +156,18 @@ class TestVerify:
         execute(path, "UPDATE facts SET body = ? WHERE seq = ?", changed, seq)
         found = verify_journal(path)
         assert found.hash is None
-        assert found.mismatch.fact is None or found.mismatch.fact >= seq
+        assert found.mismatch.fact == seq
 
     @pytest.mark.parametrize(
         ("sql", "words"),
         [
             ("DELETE FROM facts WHERE seq = 20", "fact 20 is missing"),
             ("DELETE FROM facts WHERE seq = (SELECT max(seq) FROM facts)", "is missing"),
-            ("UPDATE facts SET kind = 99 WHERE seq = 20", "unknown kind 99"),
-            ("UPDATE facts SET id = 'r999' WHERE seq = 2", "fact 2 (decided of decision 'r999')"),
-            ("UPDATE facts SET id = NULL WHERE seq = 2", "fact 2 (decided)"),
-            ("UPDATE facts SET clock = clock + 1 WHERE id = 'r39'", "the snapshot after fact"),
+            ("UPDATE facts SET kind = 99 WHERE seq = 20", "the checksum of fact 20 is wrong"),
+            ("UPDATE facts SET id = 'r999' WHERE seq = 2", "the checksum of fact 2 is wrong"),
+            ("UPDATE facts SET id = NULL WHERE seq = 2", "the checksum of fact 2 is wrong"),
+            ("UPDATE facts SET clock = clock + 1 WHERE id = 'r39'", "the checksum of fact"),
+            ("UPDATE facts SET checksum = checksum + 1 WHERE seq = 20", "the checksum of fact 20 is wrong"),
             (
                 "UPDATE ids SET value = 0.5 WHERE id = 'r5'",
                 "'r5') does not agree: the table of ids has label",
@@ -174,11 +175,14 @@ class TestVerify:
             ("UPDATE ids SET label = (label + 1) % 3 WHERE id = 'r7'", "(decided of decision 'r7')"),
             ("UPDATE ids SET status = 0, value = NULL WHERE id = 'r11'", "(cancelled of decision 'r11')"),
             ("UPDATE ids SET status = 2 WHERE id = 'r39'", "decision 'r39' is open by the facts only"),
-            ("INSERT INTO ids VALUES ('new', 0, NULL, 0, 0, NULL)", "decision 'new' is open by the table of ids only"),
-            ("INSERT INTO ids VALUES ('new', 1, 1.0, 0, 0, NULL)", "the table of ids has 41"),
+            (
+                "INSERT INTO ids VALUES ('new', 0, NULL, 0, 0, 0, NULL, NULL)",
+                "decision 'new' is open by the table of ids only",
+            ),
+            ("INSERT INTO ids VALUES ('new', 1, 1.0, 0, 0, 0, NULL, NULL)", "the table of ids has 41"),
             ("DELETE FROM ids WHERE id = 'r8'", "(decided of decision 'r8')"),
             ("UPDATE snapshots SET body = zeroblob(100)", "the snapshot after fact"),
-            ("UPDATE meta SET value = '[\"a\", \"b\"]' WHERE name = 'classes'", "other processes are told"),
+            ("UPDATE meta SET value = '[\"a\", \"b\"]' WHERE name = 'classes'", "the journal lists the classes"),
         ],
     )
     def test_what_is_changed_elsewhere_is_found(self, journal, sql, words):
@@ -208,13 +212,21 @@ class TestVerify:
         mismatch = document_of("verify", journal, code=1)["mismatch"]
         assert (mismatch["fact"], changed != config) == (1, True)
 
-    @pytest.mark.parametrize("config", ["{}", "no JSON", '{"recipe": {"asked": {}, "learner": {}}}', "[]"])
+    @pytest.mark.parametrize(
+        ("config", "words"),
+        [
+            ("{}", "has no configuration that this version can read"),
+            ('{"recipe": {"asked": {}, "learner": {}}}', "has no configuration that this version can read"),
+            ("no JSON", "is damaged (JSONDecodeError "),
+            ("[]", "is damaged (TypeError the configuration is no object); restore it from a backup"),
+        ],
+    )
     @pytest.mark.parametrize("command", ["verify", "export"])
-    def test_a_configuration_that_cannot_be_read_is_told_in_one_line(self, journal, tmp_path, command, config):
+    def test_a_configuration_that_cannot_be_read_is_told_in_one_line(self, journal, tmp_path, command, config, words):
         execute(journal, "UPDATE meta SET value = ? WHERE name = 'config'", config.encode())
         result = delaytron(command, journal, *[tmp_path / "o.parquet"][: command == "export"])
         assert result.exit_code == 2
-        assert "has no configuration that this version can read" in result.stderr
+        assert words in result.stderr
         assert len(result.stderr.splitlines()) == 1
 
     def test_a_long_one_shows_how_far_it_is(self, journal, monkeypatch):
@@ -342,12 +354,13 @@ class TestCompact:
         assert after["agrees"]
         assert sum(after["facts"].values()) == found["facts_after"]
         assert after["hash"] == before["hash"]
-        assert after["purged"] == before["decided"] - before["open"]
-        assert after["facts"]["decided"] == before["open"]
+        correctable = before["expired"]  # as wrong, and not for longer than correct_within
+        assert after["purged"] == before["decided"] - before["open"] - correctable > 0
+        assert after["facts"]["decided"] == before["open"] + correctable
         with dt.Model.open(journal) as model:
             assert model.digest() == before["hash"]
             assert model.feedback("r11", correct=True) == "cancelled"
-            with pytest.raises(dt.InvalidInput, match="issued before"):
+            with pytest.raises(dt.ConflictingDecision, match="issued before, and its decision was purged"):
                 model.decide([0, 0, 1], id="r11")
 
     def test_what_comes_after_it_is_replayed_from_the_snapshot(self, journal):
@@ -426,17 +439,17 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("args", "words"),
         [
-            (["verify", "absent.db"], "there is no journal absent.db"),
+            (["verify", "absent.db"], "/absent.db; give the path of one that dt.Model has created"),
             (["verify", "text.db"], "not a journal: it is no SQLite file; give another path"),
             (["verify", "."], "folder"),
             (["verify"], "Missing argument"),
             (["export", "absent.db", "o.parquet"], "there is no journal"),
             (["export", "text.db", "o.parquet"], "not a journal"),
-            (["export", "text.db", "o.csv"], "ends in .parquet; got 'o.csv'"),
+            (["export", "text.db", "o.csv"], "got the file 'o.csv'; give one that ends in .parquet"),
             (["export", "text.db", "nowhere/o.parquet"], "there is no folder 'nowhere'"),
             (["compact", "absent.db", "--older-than", "1d"], "there is no journal"),
             (["compact", "text.db", "--older-than", "1d"], "not a journal"),
-            (["compact", "text.db", "--older-than", "soon"], "such as '12h', '30d' or '8w'; got 'soon'"),
+            (["compact", "text.db", "--older-than", "soon"], "such as '12h', '30d' or '8w', got 'soon'"),
             (["compact", "text.db", "--older-than", "30"], "got '30'"),
             (["compact", "text.db", "--older-than", "0d"], "above 0"),
             (["compact", "text.db"], "--older-than"),

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import delaytron as dt
 from delaytron import cli
 from delaytron.cli import outputs
-from delaytron.comparison.compare import PreparedComparison
+from delaytron.experiments.compare import PreparedComparison
 
 SMALL = ["--samples", "300", "--rounds", "200", "--runs", "2"]
 COMPARE = ["compare", "synsep", "--learner", "delaytron,perceptron", "--delay", "1,9", "--budget", "2", *SMALL]
@@ -117,7 +117,7 @@ class TestParameters:
         result = delaytron("run", "exp3", *SMALL, *flags)
         assert (result.exit_code, result.stdout) == (2, "")
         named = "banditron, delaytron, adaptive_delaytron, hinge_delaytron, ..."
-        expected = f"gamma is no parameter of exp3 (eta); name a learner that takes it: {named}"
+        expected = f"gamma is not a parameter of exp3 (eta); name a learner that takes it: {named}"
         assert result.stderr == f"delaytron: {expected}\n"
 
     def test_where_some_take_it_the_others_are_named(self):
@@ -146,14 +146,6 @@ ABSURD = [
     (["bounds", "--rounds", HUGE], f"rounds must be at most 4294967294, got {HUGE}"),
     (["bounds", "--data", "digits", "--runs", HUGE], f"runs must be at most 1000000, got {HUGE}"),
     (["bounds", "--norm", "1e400"], "norm must be a finite number or an array of them, got inf"),
-    (
-        ["plan", "--rounds", 2**63 - 1, "--delay", 1, "--target", 0.1, "--classes", 2],
-        "rounds must be at most 10000000, got 9223372036854775807",
-    ),
-    (
-        ["plan", "--rounds", 9, "--delay", 1, "--target", 0.1, "--classes", 2, "--features", HUGE],
-        f"made-up data have at most 10000 features, got {HUGE}: give data",
-    ),
 ]
 
 
@@ -175,7 +167,6 @@ def test_an_absurd_budget_is_all_settings():
         ("run", ["--workers", "--input", "--scale"]),
         ("compare", ["--workers", "--input", "--scale"]),
         ("bounds", ["--workers", "--input", "--scale"]),
-        ("plan", ["--workers", "--features", "--scale"]),
         ("experiment", ["--workers", "--share"]),
         ("reproduce", ["--workers", "--share"]),
     ],
@@ -185,7 +176,7 @@ def test_a_flag_means_one_thing(command, flags):
     known = {word for line in text.splitlines() for word in line.split() if word.startswith("--")}
     assert set(flags) <= known
     assert not {"--threads", "--n-jobs"} & known
-    assert ("--features" in known) == (command == "plan")
+    assert "--features" not in known
     assert ("--scale" in known) == ("--scale" in flags)
 
 

@@ -1,4 +1,4 @@
-"""Compiled code on disk: damaged, not to be written, too large for the disk; the program goes on all the same."""
+"""Compiled code on disk: damaged files, read-only and full disks; the program computes the same."""
 
 import os
 import shutil
@@ -12,8 +12,7 @@ import pytest
 from cases import SOURCE, run
 
 from delaytron.compiler.cache import seal, unseal
-from delaytron.compiler.kernel import fill, kernel
-from delaytron.compiler.warn import CompilerWarning
+from delaytron.compiler.kernel import CompilerWarning, fill, kernel
 
 DECIDE = """
 import delaytron as dt
@@ -49,7 +48,7 @@ def files_in(folder):
 
 @pytest.fixture
 def package_that_cannot_be_written(tmp_path):
-    """Copy the package; a file stands where the compiled code would go, which stops root, too."""
+    """Copy the package; a file is in the place of the folder for compiled code, which also stops root."""
     copy = tmp_path / "src"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for package in {path.parent for path in copy.rglob("*.py")}:
@@ -85,7 +84,7 @@ def test_a_file_that_cannot_be_written_whole_is_not_kept(tmp_path, decided):
 
 
 def in_own_mounts(mount, program, environment):
-    """Run a program that sees a mount which nobody else sees."""
+    """Run a program that sees a mount of its own."""
     shell = f'{mount} && exec "$0" -c "$1"'
     command = ["unshare", "--map-root-user", "--mount", "sh", "-c", shell, sys.executable, program]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
@@ -98,7 +97,7 @@ def can_mount():
         return False
 
 
-mounts = pytest.mark.skipif(not can_mount(), reason="this machine lets nobody mount (unshare --mount)")
+mounts = pytest.mark.skipif(not can_mount(), reason="this machine allows no mounts (unshare --mount)")
 
 
 @mounts
@@ -129,27 +128,12 @@ def cut(path, length):
     os.truncate(path, length)
 
 
-HARMS = {
-    "flipped in the digest": lambda path, size: flip(path, 5),
-    "flipped at the start": lambda path, size: flip(path, 40),
-    "flipped in the middle": lambda path, size: flip(path, size // 2),
-    "flipped at the end": lambda path, size: flip(path, size - 1),
-    "empty": lambda path, size: cut(path, 0),
-    "cut in the middle": lambda path, size: cut(path, size // 2),
-    "cut by a byte": lambda path, size: cut(path, size - 1),
-    "zeroed": lambda path, size: path.write_bytes(bytes(size)),
-    "longer": lambda path, size: path.write_bytes(path.read_bytes() + b"x"),
-}
-
-
-@pytest.mark.parametrize("harm", HARMS)
-def test_a_learner_decides_in_spite_of_damaged_files_and_mends_them(harm, decided, tmp_path):
+def test_a_learner_decides_in_spite_of_damaged_files_and_replaces_them(decided, tmp_path):
     folder = shutil.copytree(decided[1], tmp_path / "compiled")
     whole = {path: path.read_bytes() for path in files_in(folder)}
     assert whole
     for path, content in whole.items():
-        HARMS[harm](path, len(content))
-        assert path.read_bytes() != content
+        flip(path, len(content) // 2)
     done = run(sys.executable, ["-W", "error", "-c", DECIDE], folder)
     assert succeed(done) == decided[0]
     assert files_in(folder) == list(whole)
@@ -197,6 +181,10 @@ def test_no_flipped_or_missing_byte_is_overlooked(folder):
         assert compiled_or_loaded() == 1
     for length in (0, 1, 31, 32, 33, len(content) // 3, len(content) - 1):
         cut(path, length)
+        assert compiled_or_loaded() == 0
+        assert compiled_or_loaded() == 1
+    for damaged in (bytes(len(content)), content + b"x"):
+        path.write_bytes(damaged)
         assert compiled_or_loaded() == 0
         assert compiled_or_loaded() == 1
 
@@ -290,7 +278,7 @@ def test_code_for_parameters_in_another_order_is_not_used(tmp_path):
 
 
 def test_code_compiled_with_other_options_is_not_used(tmp_path):
-    copy, change = changed_copy(tmp_path, "compiler/build.py", '"error_model": "numpy"', '"error_model": "python"')
+    copy, change = changed_copy(tmp_path, "compiler/kernel.py", '"error_model": "numpy"', '"error_model": "python"')
     run_copy(copy, SWAPPED)
     kept = set(files_in(copy))
     change()

@@ -45,9 +45,9 @@ def test_errors_and_weights_are_the_same_to_the_bit(end, tmp_path):
         assert played == bits.play(case), f"{case['learner']} with {case['settings']}"
 
 
-@pytest.mark.parametrize("end", ENDS)
-def test_all_that_is_installed_works(end):
-    python = python_of(end)
+def test_all_that_is_installed_works_with_the_oldest():
+    """With the newest it does by all other tests: `dev` has the same one, see below."""
+    python = python_of("oldest")
     done = run(python, [ROOT / "tests" / "smoke.py", "experiments"], python.parents[1] / "compiled")
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -187,7 +187,7 @@ def examine(path, content, size, read, missing):
     `size` is what the file has unpacked.
     """
     faulthandler.dump_traceback_later(SECONDS, exit=True)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = resident()
     data = attempt(load, path, missing)
     blocks = attempt(stream, path, missing)

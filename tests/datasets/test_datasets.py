@@ -11,7 +11,7 @@ from scipy import sparse
 
 from delaytron.datasets import Dataset, as_dataset, load
 from delaytron.datasets import stream as open_stream
-from delaytron.datasets.base import check_matrix, encode_labels
+from delaytron.datasets.dataset import check_matrix, encode_labels
 from delaytron.datasets.synthetic import BLOCK, LARGEST, draw_class_words, margin, synnonsep, synsep
 from delaytron.errors import InvalidInput
 from delaytron.rng import stream
@@ -190,9 +190,9 @@ def test_a_data_set_that_needs_no_file_loads_by_name(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: load("iris"), "data set must be one of cifar10, .*, news20, or the path of a file; got 'iris'"),
-        (lambda: load("a" * 5000), "or the path of a file; got 'a{56}\\.\\.\\.$"),
-        (lambda: load(""), "or the path of a file; got ''$"),
+        (lambda: load("iris"), "data set must be one of cifar10, .*, news20, or the path of a file, got 'iris'"),
+        (lambda: load("a" * 5000), "or the path of a file, got 'a{56}\\.\\.\\.$"),
+        (lambda: load(""), "or the path of a file, got ''$"),
         (lambda: load("no.csv"), "there is no file no.csv; check the name"),
         (lambda: load(None), r"source must be a name, a file or a frame, got NoneType; as_dataset takes a pair"),
         (lambda: load((np.eye(2), [0, 1])), "source must be a name, a file or a frame, got tuple"),
@@ -204,17 +204,17 @@ def test_a_data_set_that_needs_no_file_loads_by_name(name):
         ),
         (lambda: Dataset(np.eye(2), [0, 1], "a", None), "class_names must be one name for each class, got NoneType"),
         (lambda: Dataset(np.eye(2), [0, 7], "a", ("a", "b")), "class numbers from 0 to 1, got from 0 to 7"),
-        (lambda: load("digits", seed=1), "data set digits takes no options; got 'seed'"),
+        (lambda: load("digits", seed=1), "data set digits takes no options; got seed"),
         (
             lambda: load("synsep", size=1),
-            "an option of data set synsep must be one of n_samples, seed, normalize; got 'size'",
+            "data set synsep has no option size; take one of n_samples, seed, normalize",
         ),
         (lambda: synsep(0), "n_samples must be an integer of at least 1, got 0"),
         (lambda: synsep(LARGEST + 1), f"n_samples must be at most {LARGEST}, got"),
         (lambda: synsep(1, seed=-1), "seed must be an integer of at least 0, got -1"),
         (lambda: synsep(1, normalize="no"), "normalize must be True or False, got 'no'"),
         (lambda: synnonsep(1, noise=1.5), r"noise must be in \[0, 1\], got 1.5"),
-        (lambda: synnonsep(1, flip="all"), "flip must be one of other, any; got 'all'"),
+        (lambda: synnonsep(1, flip="all"), "flip must be one of other, any, got 'all'"),
     ],
 )
 def test_a_wrong_name_or_option_is_refused_with_what_is_allowed(make, message):
@@ -277,7 +277,7 @@ def test_a_matrix_in_the_right_form_is_not_copied(kind):
     y = np.array([0, 1])
     assert check_matrix(X) is X
     assert Dataset(X, y, "mine", ("a", "b")).X is X
-    assert not Dataset(X, y, "mine", ("a", "b")).y.flags.writeable  # a copy that nobody can spoil
+    assert not Dataset(X, y, "mine", ("a", "b")).y.flags.writeable  # a read-only copy
 
 
 def test_a_dataset_passes_through():
@@ -396,7 +396,7 @@ def test_another_number_of_features_is_refused():
         ([0, "a"], "y must be all text or all numbers, got 'a' in row 1"),
         (["a", None], "y must be all text or all numbers, got None in row 1"),
         ([None, 1], "y must be all text or all numbers, got None in row 0"),
-        ([0, 10**9], "a class number must be below 1000000, got 1000000000; give text labels instead"),
+        ([0, 10**9], "a class number must be below 1000000, got 1000000000; pass the labels as text"),
     ],
 )
 def test_bad_labels_are_refused(y, message):

@@ -16,10 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from delaytron.cli import app
-from delaytron.datasets import images, load, text
-from delaytron.datasets.cards import File
-from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
-from delaytron.datasets.downloads import availability, fetch
+from delaytron.datasets import load, named
+from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS, File
+from delaytron.datasets.named import availability, fetch
 from delaytron.errors import InvalidInput
 
 REAL = Path(os.environ.get("DELAYTRON_DATA", "absent"))
@@ -64,7 +63,7 @@ def server():
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """A machine without any local copy, and with a cache of its own; nobody waits for a second try."""
+    """A machine without any local copy, and with a cache of its own; retries do not wait."""
     monkeypatch.delenv("DELAYTRON_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
@@ -83,7 +82,7 @@ def upstream(server, cache, monkeypatch):
 
     for name, card in CARDS.items():
         monkeypatch.setitem(CARDS, name, with_moved_files(card))
-    monkeypatch.setattr(images, "FASHION_PIXELS", with_moved_files(FASHION_PIXELS))
+    monkeypatch.setattr(named, "FASHION_PIXELS", with_moved_files(FASHION_PIXELS))
     return server
 
 
@@ -207,8 +206,8 @@ def test_clothes_are_downloaded_image_and_label(upstream, cache, monkeypatch):
     def with_true_sum(file):
         return file._replace(checksum=f"md5:{hashlib.md5((REAL / file.path).read_bytes()).hexdigest()}")  # noqa: S324
 
-    files = {part: tuple(map(with_true_sum, files)) for part, files in images.FASHION_PIXELS.files.items()}
-    monkeypatch.setattr(images, "FASHION_PIXELS", images.FASHION_PIXELS._replace(files=files))
+    files = {part: tuple(map(with_true_sum, files)) for part, files in named.FASHION_PIXELS.files.items()}
+    monkeypatch.setattr(named, "FASHION_PIXELS", named.FASHION_PIXELS._replace(files=files))
     assert load("fashion_mnist", features="pixels", part="test").n_rows == 10_000
     assert files_in(cache) == ["fashion_mnist/t10k-images-idx3-ubyte.gz", "fashion_mnist/t10k-labels-idx1-ubyte.gz"]
 
@@ -350,8 +349,8 @@ def test_the_archive_itself_is_downloaded(upstream, archive, cache, monkeypatch,
     served.mkdir()
     archive.rename(served / "news.tar.gz")
     digest = hashlib.sha256((served / "news.tar.gz").read_bytes()).hexdigest()
-    file = text.NEWS20_ARCHIVE._replace(address=f"{upstream.address}/news.tar.gz", checksum=f"sha256:{digest}")
-    monkeypatch.setattr(text, "NEWS20_ARCHIVE", file)
+    file = named.NEWS20_ARCHIVE._replace(address=f"{upstream.address}/news.tar.gz", checksum=f"sha256:{digest}")
+    monkeypatch.setattr(named, "NEWS20_ARCHIVE", file)
     upstream.RequestHandlerClass = partial(Handler, directory=served)
     assert np.bincount(load("news20").y).tolist() == [2, 4]
     assert upstream.asked == ["/news.tar.gz"]

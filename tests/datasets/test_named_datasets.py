@@ -1,4 +1,4 @@
-"""The named data sets: each is what its card and the manifest of the real copies say, and damage is told."""
+"""The named data sets: each is what its card and the manifest of the real copies say, and damage is reported."""
 
 import gzip
 import os
@@ -15,7 +15,7 @@ import delaytron as dt
 from delaytron.cli import app
 from delaytron.datasets import DATASETS, load
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
-from delaytron.datasets.images import read_idx
+from delaytron.datasets.named import read_idx
 from delaytron.errors import InvalidInput
 
 REAL = Path(os.environ.get("DELAYTRON_DATA", "absent"))
@@ -162,12 +162,12 @@ def test_learners_play_on_every_kind(name):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("usps", {"part": "valid"}, "part must be one of all, train, test; got 'valid'"),
-        ("fashion_mnist", {"features": "raw"}, "features must be one of cnn, pixels; got 'raw'"),
-        ("abalone", {"part": "train"}, "data set abalone takes no options; got 'part'"),
-        ("digits", {"part": "test"}, "data set digits takes no options; got 'part'"),
-        ("news20", {"features": "cnn"}, "an option of data set news20 must be one of part; got 'features'"),
-        ("ecolli", {}, "data set must be one of cifar10, fashion_mnist, .*; got 'ecolli'; did you mean ecoli?"),
+        ("usps", {"part": "valid"}, "part must be one of all, train, test, got 'valid'"),
+        ("fashion_mnist", {"features": "raw"}, "features must be one of cnn, pixels, got 'raw'"),
+        ("abalone", {"part": "train"}, "data set abalone takes no options; got part"),
+        ("digits", {"part": "test"}, "data set digits takes no options; got part"),
+        ("news20", {"features": "cnn"}, "data set news20 has no option features; take one of part"),
+        ("ecolli", {}, "data set must be one of cifar10, fashion_mnist, .*, got 'ecolli'; did you mean ecoli?"),
     ],
 )
 def test_a_wrong_option_gets_one_line(name, options, message):
@@ -305,7 +305,7 @@ def test_counts_that_are_not_those_of_the_card_are_refused(folder, key, change, 
 def test_an_idx_file_says_what_it_holds(tmp_path, content, message):
     path = tmp_path / "some.gz"
     path.write_bytes(gzip.compress(content))
-    with pytest.raises(InvalidInput, match=f"^{re.escape(f'{path} {message}')}$"):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(f'{path} {message}')}; get a new copy$"):
         read_idx(path)
     path.write_bytes(gzip.compress(b"\0\0\x08\x02\0\0\0\x02\0\0\0\x03" + b"\1\2\3\4\5\6"))
     assert read_idx(path).tolist() == [[1, 2, 3], [4, 5, 6]]

@@ -5,7 +5,7 @@ import io
 import json
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +17,13 @@ from scipy.sparse import csr_array, issparse, vstack
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import delaytron as dt
-from delaytron.datasets import FileStream, arrow, delimited, json_lines, libsvm
-from delaytron.datasets.base import Block
+from delaytron.datasets import FileStream, files, libsvm, tables
+from delaytron.datasets.dataset import Block
 from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
 from delaytron.delays import Pareto, Uniform, WithMissing
-from delaytron.learners.feedback import read_feedback_model
+from delaytron.learners.book import read_expiry
 from delaytron.simulation.scenarios import SimulationConfig, make_scenarios
-from delaytron.simulation.windows import windows
+from delaytron.simulation.simulate import windows
 from streams import same_bits
 
 RNG = np.random.default_rng(4)
@@ -52,9 +52,13 @@ def in_blocks(X, cuts):
 
 
 @pytest.mark.parametrize("X", [DENSE, SPARSE])
-@pytest.mark.parametrize("learner", ["delaytron", "soba", "perceptron"])
-@settings(max_examples=20)
-@given(cuts=st.lists(st.integers(1, N - 1), max_size=8), delay=st.integers(1, 400), rounds=st.integers(1, N))
+@settings(max_examples=40)
+@given(
+    learner=st.sampled_from(["delaytron", "soba", "perceptron"]),
+    cuts=st.lists(st.integers(1, N - 1), max_size=8),
+    delay=st.integers(1, 400),
+    rounds=st.integers(1, N),
+)
 def test_blocks_give_the_same_numbers_as_the_whole(X, learner, cuts, delay, rounds):
     options = {"delay": WithMissing(Uniform(delay), 0.1), "rounds": rounds, "runs": 2, "seed": 3}
     whole = dt.simulate(learner, (X, LABELS), **options)
@@ -74,7 +78,7 @@ def test_blocks_give_the_same_numbers_when_answers_expire_and_lie(on_expiry, cut
 def test_a_window_holds_its_block_and_what_is_open_and_nothing_else():
     delays = np.where(np.arange(N) % 50 == 0, N, 3)  # a few answers come very late, or never
     setting = SimulationConfig(N, N, dt.delays.Trace(delays), 0, "replacement")
-    scenarios, longest = make_scenarios([0], setting, read_feedback_model(None, None, "drop"))
+    scenarios, longest = make_scenarios([0], setting, read_expiry(None, "drop"))
     seen = []
     for window in windows(in_blocks(SPARSE, range(20, N, 20)), scenarios, longest):
         past = range(window.begin)
@@ -89,7 +93,7 @@ def test_a_window_holds_its_block_and_what_is_open_and_nothing_else():
 
 def test_scenarios_that_others_share_are_left_as_they_are():
     config = SimulationConfig(N, N, dt.delays.Uniform(30), 0, "replacement")
-    scenarios, longest = make_scenarios([0, 1], config, read_feedback_model(None, None, "drop"))
+    scenarios, longest = make_scenarios([0, 1], config, read_expiry(None, "drop"))
     before = scenarios.rows.copy()
     assert len(list(windows(in_blocks(SPARSE, [100, 200]), scenarios, longest))) == 3
     assert np.array_equal(scenarios.rows, before)
@@ -111,7 +115,7 @@ def test_the_most_frequent_class_of_a_stream_is_counted_or_not_known(tmp_path, m
 
 
 def test_a_stream_shows_its_rows_once():
-    with pytest.raises(dt.InvalidInput, match="rounds must be at most 300, got 301"):
+    with pytest.raises(dt.InvalidInput, match=r"rounds must be at most 300, .*, got 301"):
         dt.simulate("delaytron", in_blocks(DENSE, [100]), rounds=301)
 
 
@@ -159,7 +163,7 @@ def test_a_libsvm_file_of_scikit_learn_comes_back(tmp_path):
 
 
 FAULTS = {
-    "1 0:1": "an index must be from 1 to 2147483647, got '0:1'; see zero_based (--zero-based)",
+    "1 0:1": "an index must be from 1 to 2147483647, got '0:1'; see zero_based",
     "1 2147483648:1": "an index must be from 1 to 2147483647, got '2147483648:1'",
     "1 " + "9" * 6000 + ":1": "an index must be from 1 to",
     "1 2:1 2:1": "indices must rise, got 2 after 2",
@@ -207,7 +211,7 @@ def test_a_libsvm_file_without_rows_is_refused(tmp_path, content):
 
 
 @pytest.fixture
-def files(tmp_path):
+def same_rows(tmp_path):
     """The same rows as a LIBSVM and as a Parquet file."""
     libsvm_file, parquet = tmp_path / "rows.svm", tmp_path / "rows.parquet"
     dump_svmlight_file(SPARSE, LABELS * 10 - 5, str(libsvm_file), zero_based=False)
@@ -218,10 +222,10 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("options", [{}, {"scale": "unit", "bias": True}, {"scale": "standard", "bias": True}])
-def test_a_file_in_blocks_is_the_file_as_a_whole(files, which, options, monkeypatch):
+def test_a_file_in_blocks_is_the_file_as_a_whole(same_rows, which, options, monkeypatch):
     monkeypatch.setattr(libsvm, "BLOCK_BYTES", 700)
-    monkeypatch.setattr(arrow, "BLOCK_BYTES", 2000)
-    stream, whole = dt.datasets.stream(files[which], **options), dt.datasets.load(files[which], **options)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 2000)
+    stream, whole = dt.datasets.stream(same_rows[which], **options), dt.datasets.load(same_rows[which], **options)
     assert (stream.n_rows, stream.n_features, stream.n_classes) == (N, whole.n_features, 4)
     assert (stream.class_names, stream.feature_names) == (whole.class_names, whole.feature_names)
     blocks = list(stream.blocks())
@@ -290,13 +294,15 @@ def write_odd(path):
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.jsonl", "rows.csv.gz", "rows.jsonl.gz"])
-@pytest.mark.parametrize("missing", ["drop", "impute"])
-@pytest.mark.parametrize("options", [{}, {"scale": "unit", "bias": True}, {"categorical": ["hole"], "drop": ["a"]}])
+OPTIONS = [{}, {"scale": "unit", "bias": True}, {"categorical": ["hole"], "drop": ["a"]}]
+CASES = [*product(["rows.csv", "rows.jsonl"], ["drop", "impute"], OPTIONS)]
+CASES += [(name, "impute", {}) for name in ("rows.tsv", "rows.csv.gz", "rows.jsonl.gz")]
+
+
+@pytest.mark.parametrize(("name", "missing", "options"), CASES)
 def test_text_in_blocks_is_the_file_as_a_whole_to_the_bit(tmp_path, monkeypatch, name, missing, options):
-    monkeypatch.setattr(delimited, "BLOCK_BYTES", 3000)
-    monkeypatch.setattr(delimited, "FEATURE_BYTES", 2000)
-    monkeypatch.setattr(json_lines, "BLOCK_BYTES", 3000)
+    monkeypatch.setattr(files, "TEXT_BYTES", 6000)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 4000)
     path = tmp_path / name
     write_odd(path)
     stream, whole = (read(path, missing=missing, **options) for read in (dt.datasets.stream, dt.datasets.load))
@@ -326,16 +332,13 @@ print(n_rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 10
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_a_long_file_of_text_is_streamed_in_bounded_memory(tmp_path, ending):
-    def rows(n):
-        for i in range(n):
-            row = {"a": i % 1000 / 7, "b": i % 77, "city": f"c{i % 9}", "label": i % 3}
-            yield json.dumps(row) if ending == "jsonl" else ",".join(map(str, row.values()))
-
+    records = [{"a": i % 1000 / 7, "b": i % 77, "city": f"c{i % 9}", "label": i % 3} for i in range(3000)]
+    lines = [json.dumps(row) if ending == "jsonl" else ",".join(map(str, row.values())) for row in records]
     n_rows = 1_200_000 if ending == "csv" else 300_000
-    for name, n in (("small", 300), ("large", n_rows)):
+    for name, times in (("small", 1), ("large", n_rows // 3000)):
         with open(tmp_path / f"{name}.{ending}", "w") as file:
-            file.writelines([] if ending == "jsonl" else ["a,b,city,label\n"])
-            file.writelines(f"{row}\n" for row in rows(n))
+            file.write("" if ending == "jsonl" else "a,b,city,label\n")
+            file.writelines(["\n".join(lines) + "\n"] * times)
     command = [sys.executable, "-c", MEASURE, tmp_path / f"small.{ending}", tmp_path / f"large.{ending}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     read, taken = map(int, done.stdout.split())

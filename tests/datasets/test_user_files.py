@@ -21,14 +21,14 @@ from sklearn.datasets import dump_svmlight_file
 from typer.testing import CliRunner
 
 import delaytron as dt
-from conftest import REAL_DATA
 from delaytron import cli
 from delaytron.checks import SMALLEST
-from delaytron.comparison.tuning import load_for_tuning
 from delaytron.datasets import as_dataset, load
-from delaytron.datasets.base import Block
-from delaytron.datasets.cells import is_missing, number_in
+from delaytron.datasets.columns import MISSING, number_in
+from delaytron.datasets.dataset import Block
 from delaytron.datasets.files import ENDINGS, FORMATS, Format
+from delaytron.experiments.compare import load_for_tuning
+from optional import REAL_DATA
 
 needs_data = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real data: DELAYTRON_DATA names no folder")
 
@@ -143,7 +143,7 @@ class TestEveryFormat:
         dump_svmlight_file(numbers, labels, str(tmp_path / "rows.svm"), zero_based=False)
         np.savetxt(tmp_path / "rows.csv", np.column_stack([labels, numbers]), fmt="%.17g", delimiter=",")
         loaded = [load(tmp_path / name) for name in ("whole.npz", "split.npz", "csr.npz", "rows.svm")]
-        loaded += [load(tmp_path / "named.npz", label="target"), load(tmp_path / "rows.csv", label=0)]
+        loaded += [load(tmp_path / "named.npz", label="target"), load(tmp_path / "rows.csv", label=0, header=False)]
         assert [data.sparse for data in loaded] == [False, False, True, True, False, False]
         for data in loaded:
             assert data.class_names == ("3", "4", "5")
@@ -158,14 +158,15 @@ def _rename(frame, names):
 @needs_data
 class TestRealFiles:
     def test_abalone_as_a_table_is_the_named_data_set(self):
-        own, named = load(REAL_DATA / "abalone" / "abalone.data", format="csv", label=-1), load("abalone")
+        own, named = load(REAL_DATA / "abalone" / "abalone.data", format="csv", label=-1, header=False), load("abalone")
         assert (own.class_names, own.n_rows, own.n_features) == (named.class_names, 4177, 10)
         assert np.array_equal(own.X, named.X)
         assert np.array_equal(own.y, named.y)
         assert own.feature_names[:4] == ("0=F", "0=I", "0=M", "1")
 
     def test_optical_digits_as_a_table_are_the_rows_for_training(self):
-        own = load(REAL_DATA / "optdigits" / "optdigits.tra", format="csv", label="64", scale="unit", bias=True)
+        how = {"format": "csv", "header": False, "label": "64", "scale": "unit", "bias": True}
+        own = load(REAL_DATA / "optdigits" / "optdigits.tra", **how)
         raw = np.loadtxt(REAL_DATA / "optdigits" / "optdigits.tra", delimiter=",")
         assert (own.n_rows, own.n_features, own.class_names) == (3823, 65, tuple("0123456789"))
         assert np.array_equal(own.y, raw[:, -1])
@@ -173,7 +174,7 @@ class TestRealFiles:
 
 
 WORDS = st.text("abcXYZäß .,;'\"-\n\t", min_size=1, max_size=6).filter(
-    lambda text: number_in(text.strip()) is None and not is_missing(text.strip())
+    lambda text: number_in(text.strip()) is None and text.strip().lower() not in MISSING
 )
 NUMBERS = st.floats(-1e9, 1e9, width=64) | st.floats(-1e-9, 1e-9)
 NUMBERS = NUMBERS.map(lambda value: value if abs(value) > SMALLEST else 0.0)  # a row of less is refused
@@ -206,8 +207,8 @@ class TestCommandLine:
     def run(self, *flags):
         result = CliRunner().invoke(cli.app, list(map(str, flags)), prog_name="delaytron")
         assert result.exit_code == 0, result.output
-        told = [line for line in result.stderr.splitlines() if not line.startswith("delaytron: note: ")]
-        assert all(line.endswith(" of 1)") for line in told)  # the progress of a comparison
+        others = [line for line in result.stderr.splitlines() if not line.startswith("delaytron: note: ")]
+        assert all(line.endswith(" of 1)") for line in others)  # the progress of a comparison
         return json.loads(result.stdout)
 
     @pytest.fixture
@@ -227,8 +228,8 @@ class TestCommandLine:
     @pytest.mark.parametrize("flags", [(), ("--stream",)])
     def test_run_plays_a_file_like_the_library(self, path, flags):
         rounds = ("--rounds", "400") if not flags else ()  # of a stream all rows by default
-        (row,) = self.run("run", "--data", path, *self.OPTIONS, *rounds, *flags, "--json")
-        expected = dt.simulate(dt.DEFAULT_LEARNER, self.loaded(path), delay=1000, runs=5)
+        (row,) = self.run("run", "perceptron", "--data", path, *self.OPTIONS, *rounds, *flags, "--json")
+        expected = dt.simulate("perceptron", self.loaded(path), delay=1000, runs=5)
         assert (row["dataset"], row["rounds"], row["final_errors"]) == ("own", 400, expected.final_error.tolist())
 
     def test_compare_takes_a_file(self, path):
@@ -238,7 +239,7 @@ class TestCommandLine:
         expected = dt.simulate("perceptron", self.loaded(path), delay=5, rounds=300, runs=2, **row["parameters"])
         assert row["final_errors"] == expected.final_error.tolist()
 
-    def test_a_file_is_not_drawn_anew_for_tuning(self, path):
+    def test_a_file_is_not_drawn_again_for_tuning(self, path):
         assert load_for_tuning(str(path), 0) is None
 
     def test_a_stream_has_no_samples(self, path):
@@ -254,7 +255,7 @@ def test_every_format_is_in_the_documentation():
 
 
 def test_a_format_is_one_record(monkeypatch, tmp_path):
-    """What a newcomer adds in one place is found by its ending, takes its options and is refused what it cannot do."""
+    """A format that is added in one place is found by its ending, takes its options, and refuses other ones."""
     table = Format(lambda path, label=None: Block(np.eye(2), np.array([label, "b"])), (".new",), takes=("label",))
     monkeypatch.setitem(FORMATS, "new", table)
     monkeypatch.setitem(ENDINGS, ".new", "new")

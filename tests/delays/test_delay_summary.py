@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import lognorm, pareto
 
-from conftest import REAL_DATA
 from delaytron.delays import NEVER, LogNormal, Pareto, Trace, example, parse
-from delaytron.delays.fits import fit_models, log_likelihood, log_survival
-from delaytron.delays.summary import STRETCHES, count_pending, summarize
+from delaytron.delays.fits import STRETCHES, count_pending, fit_models, log_likelihood, log_survival, summarize
 from delaytron.errors import InvalidInput
+from optional import REAL_DATA
 
 real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
 recorded = st.lists(st.integers(1, 12) | st.just(-1) | st.sampled_from([100, 10**6]), min_size=1, max_size=40)
@@ -44,7 +43,7 @@ def test_pending_rounds_are_those_a_naive_count_finds(delays):
     assert summary.coming.stretches.tolist() == naive_pending(delays, lambda d: d != -1)
 
 
-def test_a_long_trace_is_told_in_stretches_that_miss_no_peak():
+def test_a_long_trace_is_summarized_in_stretches_that_miss_no_peak():
     delays = np.ones(10_000, np.int64)
     delays[5000:5007] = 10
     pending = count_pending(delays, np.ones(10_000, np.bool_))
@@ -119,9 +118,9 @@ def test_likelihoods_are_those_of_the_models_as_they_draw(model):
     values, counts = counted(draw(model, 1_000_000))
     common = counts > 1000
     shares = counts[common] / counts.sum()
-    told = [np.exp(log_likelihood(model, values[i : i + 1], counts[:1])) for i in np.flatnonzero(common)]
-    np.testing.assert_allclose(told, shares, rtol=0.15)
-    assert sum(told) == pytest.approx(shares.sum(), abs=0.002)
+    modelled = [np.exp(log_likelihood(model, values[i : i + 1], counts[:1])) for i in np.flatnonzero(common)]
+    np.testing.assert_allclose(modelled, shares, rtol=0.15)
+    assert sum(modelled) == pytest.approx(shares.sum(), abs=0.002)
 
 
 def chance(model, delay):
@@ -155,9 +154,9 @@ def test_far_delays_have_the_chance_of_their_density(model, delay):
 
 @pytest.mark.parametrize("delay", [1, 2, 1000])
 def test_delays_far_below_all_others_are_unlikely_but_possible(delay):
-    told = log_likelihood(LogNormal(1e9, 1e-3), np.array([delay]), np.array([1]))
+    modelled = log_likelihood(LogNormal(1e9, 1e-3), np.array([delay]), np.array([1]))
     end = np.log(delay / 1e9) / 1e-3  # nearly all of the chance lies at the cell's upper end
-    assert told == pytest.approx(-(end**2) / 2, rel=1e-5)
+    assert modelled == pytest.approx(-(end**2) / 2, rel=1e-5)
 
 
 def test_digits_are_few_where_that_does_no_harm_and_many_where_it_would():
@@ -187,7 +186,7 @@ def test_a_model_to_paste_draws_what_was_recorded(name):
         ([-1], []),
     ],
 )
-def test_a_trace_with_nothing_to_fit_is_told_all_the_same(delays, models, tmp_path):
+def test_a_trace_with_nothing_to_fit_is_summarized(delays, models, tmp_path):
     summary = summarize(delays)
     assert summary.fits == ()
     assert summary.models == models

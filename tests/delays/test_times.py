@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import delaytron as dt
-from conftest import REAL_DATA
 from delaytron.delays import NEVER, Trace, example, parse
 from delaytron.errors import InvalidInput
+from optional import REAL_DATA
 
 real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
 DAY = datetime(2024, 5, 31, 12, 0, 0)
@@ -124,7 +124,7 @@ def test_event_and_outcome_may_be_given_in_different_ways():
     assert Trace.from_times(np.array(minutes(*EVENTS), "datetime64[s]"), minutes(*OUTCOMES)).delays.tolist() == DELAYS
 
 
-def test_zones_are_told_apart():
+def test_zones_are_distinguished():
     east = timezone(timedelta(hours=2))
     events = [DAY.replace(tzinfo=UTC), DAY.replace(tzinfo=east)]  # the second is two hours earlier
     assert Trace.from_times(events, [DAY.replace(tzinfo=UTC), None]).waits.tolist()[1:] == [0.0]
@@ -134,7 +134,7 @@ def test_a_date_far_away_is_a_time_like_others():
     assert Trace.from_times(["2024-05-31", "2024-06-01"], ["9999-12-31", "2024-06-01"]).delays.tolist() == [2, 1]
 
 
-def test_numbers_beyond_the_floats_are_told_apart():
+def test_numbers_beyond_the_floats_are_distinguished():
     start = 1_700_000_000_000_000_001
     assert Trace.from_times([start, start + 1, start + 2], [start + 1, None, None]).delays[0] == 1
 
@@ -149,7 +149,7 @@ def test_never_may_be_another_number():
     [
         ([1, 5], [2, 3], "index 1: the outcome 3 lies before its event 5"),
         (minutes(0, 5), minutes(1, 4), "index 1: the outcome 2024-05-31T12:04:00 lies before its event .*12:05:00"),
-        ([1, None], [2, 3], "index 1: the event time is missing; only an outcome may be"),
+        ([1, None], [2, 3], "index 1: the event time is missing; fill it in; only an outcome may be"),
         ([1, 2], [3], "events and an outcome for each, got 2 events and 1 outcomes"),
         ([], [], "got 0 events and 0 outcomes"),
         ([1, 2], [None, "2024-05-31"], r"index 1: event and outcome must be of one kind, got '2' \(numbers\) and"),
@@ -175,7 +175,7 @@ def test_times_with_something_wrong_are_refused_with_where_and_what(event, outco
         Trace.from_times(event, outcome)
 
 
-def test_a_date_and_a_time_of_that_day_are_told_apart():
+def test_a_date_and_a_time_of_that_day_are_distinguished():
     assert Trace.from_times([date(2024, 5, 31), DAY], [DAY, DAY]).waits.tolist() == [12 * 3600, 0]
 
 
@@ -265,10 +265,10 @@ def test_a_table_with_something_wrong_is_refused_with_its_line(tmp_path, text, m
         ),
         (
             {"event": "event"},
-            r"columns must be named as trace:.*log.csv,event=COLUMN,outcome=COLUMN or trace:.*; got event$",
+            r"columns must be named as trace:.*log.csv,event=COLUMN,outcome=COLUMN or trace:.*, got event; name",
         ),
         ({"event": "event", "outcome": "outcome", "wait": "w"}, "columns must be named as"),
-        ({"rate": 2}, "columns must be named as .*; got rate"),
+        ({"rate": 2}, "columns must be named as .*, got rate"),
         ({"wait": "outcome", "rate": -2}, "rate must be above 0, got -2"),
     ],
 )
@@ -316,7 +316,7 @@ def test_a_simulation_plays_a_real_trace():
 
 def test_an_example_that_is_not_there_is_asked_for_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
-    asked = f"put college_reply_delays.csv.gz, made of https://snap.stanford.edu/.*, into {tmp_path}/delays"
+    asked = f"put college_reply_delays.csv.gz, from https://snap.stanford.edu/.*, into {tmp_path}/delays"
     with pytest.raises(InvalidInput, match=asked):
         example("college")
     monkeypatch.delenv("DELAYTRON_DATA")
@@ -325,7 +325,7 @@ def test_an_example_that_is_not_there_is_asked_for_in_one_line(tmp_path, monkeyp
 
 
 def test_an_unknown_example_is_refused_with_the_known_ones():
-    with pytest.raises(InvalidInput, match="one of college, dengue, retweets; got 'colege'; did you mean college"):
+    with pytest.raises(InvalidInput, match="one of college, dengue, retweets, got 'colege'; did you mean college"):
         example("colege")
     with pytest.raises(InvalidInput, match=r"'colege': no such file; published are .*; did you mean college"):
         parse("trace:colege")

@@ -8,7 +8,7 @@ import pytest
 
 OTHERS = ("onnx", "onnxruntime", "mlflow", "gymnasium", "river", "sklearn", "pandas", "polars", "scipy", "pyarrow")
 IMPORT = "import time; begin = time.process_time(); import {}; print(time.process_time() - begin)"
-TRIES = 8
+TRIES = 4
 
 
 def python(code, **more):

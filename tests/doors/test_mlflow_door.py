@@ -173,6 +173,6 @@ def test_models_of_others_are_told_apart(tmp_path):
     mlflow.pyfunc.save_model(
         path=str(tmp_path / "other"), loader_module="json", data_path=__file__, pip_requirements=[]
     )
-    with pytest.raises(dt.InvalidInput, match=r"not one that delaytron\.mlflow saved") as caught:
+    with pytest.raises(dt.InvalidInput, match=r"that delaytron\.mlflow did not save") as caught:
         door.load_model(tmp_path / "other")
     assert "\n" not in str(caught.value)

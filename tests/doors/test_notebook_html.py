@@ -12,10 +12,9 @@ from numpy.testing import assert_allclose
 
 import delaytron as dt
 from delaytron import notebooks
-from delaytron.datasets.base import Dataset
+from delaytron.datasets.dataset import Dataset
 from delaytron.notebooks import Curve, curve_figure, facts, page, table, text_of
-from delaytron.simulation.notebook import half_widths
-from delaytron.simulation.results import mean_of
+from delaytron.simulation.results import half_widths, mean_of
 
 EMPTY = {"line", "polyline", "polygon"}  # written as <line/>
 ALLOWED = {"div", "table", "thead", "tbody", "tr", "th", "td", "svg", "title", "text"} | EMPTY
@@ -82,7 +81,7 @@ def test_a_learner_shows_its_settings_and_what_waits():
     shown = dict(zip(texts[1::2], texts[2::2], strict=True))
     assert shown["rounds played"] == shown["waiting for an answer"] == "1"
     assert (shown["gamma"], shown["n_classes"], shown["seed"], shown["expire_after"]) == ("0.25", "3", "7", "9")
-    assert "average" not in shown
+    assert "standardize" not in shown
     assert counts["table"] == 1
     assert "Banditron(" in "".join(read(dt.Bold(dt.Banditron(3, 2))._repr_html_())[0])
 

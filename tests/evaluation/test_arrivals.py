@@ -1,12 +1,18 @@
-"""The chance of an outcome to have arrived, and what its estimation costs."""
+"""The probability of an outcome to have arrived, and what its estimation costs."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delaytron.evaluation.arrivals import ByBlock, KaplanMeier, NoneMissing, arrival_chance, old_enough
-from delaytron.evaluation.outcomes import KnownOutcomes
+from delaytron.evaluation.arrivals import (
+    ByBlock,
+    KaplanMeier,
+    KnownOutcomes,
+    NoneMissing,
+    arrival_probability,
+    old_enough,
+)
 
 
 def product_limit(waits, ages, age):
@@ -28,24 +34,24 @@ rounds = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12)), min_size=2, 
 
 
 @given(rounds)
-def test_chances_are_those_of_kaplan_and_meier(pairs):
+def test_probabilities_are_those_of_kaplan_and_meier(pairs):
     waits, ages = censored(*zip(*pairs, strict=True))
     if not np.isfinite(waits).any():
         return
-    chance = KaplanMeier(waits, ages).chance
-    np.testing.assert_allclose(chance, [product_limit(waits, ages, age) for age in ages], atol=1e-12)
+    probability = KaplanMeier(waits, ages).probability
+    np.testing.assert_allclose(probability, [product_limit(waits, ages, age) for age in ages], atol=1e-12)
 
 
 @given(rounds)
 def test_shares_rise_with_the_age_and_keep_their_sum(pairs):
     waits, ages = censored(*zip(*pairs, strict=True))
     arrived = np.isfinite(waits)
-    chance = ByBlock(arrived, ages).chance
+    probability = ByBlock(arrived, ages).probability
     order = np.argsort(ages, kind="stable")
-    assert (np.diff(chance[order]) >= -1e-12).all()
-    assert chance.sum() == pytest.approx(arrived.sum())
+    assert (np.diff(probability[order]) >= -1e-12).all()
+    assert probability.sum() == pytest.approx(arrived.sum())
     for age in set(ages.tolist()):
-        assert len(set(chance[ages == age].round(12))) == 1
+        assert len(set(probability[ages == age].round(12))) == 1
 
 
 def draw(n_rounds, seed):
@@ -56,7 +62,7 @@ def draw(n_rounds, seed):
 
 
 def total(arrival, arrived, terms):
-    return np.where(arrived, terms / arrival.chance, 0.0)[old_enough(arrival.chance)].sum()
+    return np.where(arrived, terms / arrival.probability, 0.0)[old_enough(arrival.probability)].sum()
 
 
 @pytest.mark.parametrize("known", ["waits", "ages", "nothing"])
@@ -87,7 +93,7 @@ def test_influence_is_what_leaving_a_round_out_changes(known):
 def test_one_block_is_the_share_that_arrived():
     arrived = np.array([True, True, False, True])
     arrival = ByBlock(arrived, None)
-    assert arrival.chance.tolist() == [0.75] * 4
+    assert arrival.probability.tolist() == [0.75] * 4
     terms = np.array([1.0, 2.0, 99.0, 6.0])
     assert arrival.influence(terms).sum() == pytest.approx(4 * 3)
     assert arrival.influence(terms)[2] == 3  # the mean of those that arrived
@@ -95,7 +101,7 @@ def test_one_block_is_the_share_that_arrived():
 
 def test_where_all_is_there_nothing_is_estimated():
     known = KnownOutcomes(np.zeros(3), np.ones(3, bool), np.ones(3), np.ones(3), np.zeros(3))
-    assert isinstance(arrival_chance(known), NoneMissing)
+    assert isinstance(arrival_probability(known), NoneMissing)
 
 
 def test_too_young_decisions_do_not_count():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import delaytron as dt
-from delaytron.evaluation.results import EvaluationWarning, Z
+from delaytron.evaluation.estimators import Z
+from delaytron.evaluation.evaluate import EvaluationWarning
 from known_logs import TRUTH, make_log
 
 WAITING = {"mean_wait": 0.2}

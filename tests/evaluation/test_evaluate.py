@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import delaytron as dt
-from delaytron.evaluation.playing import learn_along
-from delaytron.evaluation.results import EvaluationWarning
+from delaytron.evaluation.evaluate import EvaluationWarning
+from delaytron.evaluation.policies import learn_along
 from known_logs import DAY, K, make_log
 
 RNG = np.random.default_rng(0)
@@ -48,7 +48,7 @@ def test_a_learner_is_taken_as_it_is_now(made):
     p = np.array([learner.probabilities(x) for x in made.log.features])
     assert same(dt.evaluate(made.log, learner, "ips"), dt.evaluate(made.log, p, "ips"))
     assert (learner.weights == before).all()
-    assert learner.ledger.rounds == 50
+    assert learner.book.rounds == 50
 
 
 def test_learners_respect_what_is_allowed(made):
@@ -68,7 +68,7 @@ def test_learners_respect_what_is_allowed(made):
 
 
 @pytest.mark.parametrize("method", ["ips", "snips", "dr", "replay"])
-@pytest.mark.filterwarnings("ignore::delaytron.evaluation.results.EvaluationWarning")
+@pytest.mark.filterwarnings("ignore::delaytron.evaluation.evaluate.EvaluationWarning")
 def test_sparse_rows_are_as_good(made, method):
     sparse = log_with(made.log, features=csr_array(made.log.features))
     dense, thin = (dt.evaluate(log, "banditron", method, gamma=0.3) for log in (made.log, sparse))
@@ -136,15 +136,15 @@ def test_weights_of_a_log_count_rounds_several_times(made):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"method": "drr"}, "method must be one of ips, snips, dm, dr, replay; got 'drr'"),
+        ({"method": "drr"}, "method must be one of ips, snips, dm, dr, replay, got 'drr'"),
         ({"quantity": "loss"}, "quantity must be one of reward, error"),
         ({"policy": "bandit_logits"}, "policy must be one of .* did you mean bandit_logit"),
-        ({"policy": "always:9"}, "the class of a policy must be one of 0, 1, 2; got '9'"),
+        ({"policy": "always:9"}, "the class of a policy must be one of 0, 1, 2, got '9'"),
         ({"policy": np.full((500, 2), 0.5)}, r"of shape \(500, 3\), got shape \(500, 2\)"),
-        ({"policy": object()}, "a policy must be a learner, its name, or an array"),
+        ({"policy": object()}, "policy must be a learner, its name, or an array"),
         ({"policy": np.full((500, K), 0.5)}, "sum to 1, got .* in row 0"),
         ({"policy": np.full((500, K), np.nan)}, "sum to 1"),
-        ({"policy": "perceptron"}, "must be told the right label, .*; take another learner"),
+        ({"policy": "perceptron"}, "learns from the true label, .*; take another learner"),
         ({"policy": "dilute"}, "plays sets of labels"),
         ({"policy": "banditron", "gama": 0.1}, "a parameter of banditron must be one of"),
         ({"policy": "banditron", "gamma": 7}, "gamma must be in"),
@@ -153,7 +153,7 @@ def test_weights_of_a_log_count_rounds_several_times(made):
         ({"policy": dt.Banditron(K, 5, seed=0)}, "X must have 5 features"),
         ({"clip": 0}, "clip must be above 0"),
         ({"missing": 2}, "missing must be a reward from 0 to 1"),
-        ({"wait": "7d"}, "wait=... is for missing"),
+        ({"wait": "7d"}, "wait is for missing"),
         ({"missing": 0, "wait": 7}, "wait must be a time"),
         ({"predictions": np.zeros((500, K)), "method": "ips"}, "predictions are for the methods dm and dr"),
         ({"predictions": np.zeros((3, K))}, r"of shape \(500, 3\)"),
@@ -219,7 +219,7 @@ def test_decisions_that_the_log_never_makes_are_counted():
 
 
 def test_dm_says_what_its_interval_does_not_know(made):
-    with pytest.warns(EvaluationWarning, match="does not know the error of its model"):
+    with pytest.warns(EvaluationWarning, match="does not contain the error of its reward model"):
         found = dt.evaluate(made.log, made.policy, "dm")
     assert found.value == pytest.approx(dt.evaluate(made.log, made.policy, "dr").value, abs=0.1)
 
@@ -259,7 +259,7 @@ def test_a_wait_defines_the_outcome():
     assert (found.n_rounds, found.n_outcomes) == (old.sum(), old.sum())
     with pytest.raises(dt.InvalidInput, match="no decision of the log is"):
         dt.evaluate(log, made.policy, missing=0, wait="90d")
-    with pytest.raises(dt.InvalidInput, match=r"needs wait=\.\.\."):
+    with pytest.raises(dt.InvalidInput, match=r"missing needs wait"):
         dt.evaluate(log, made.policy, missing=0)
 
 

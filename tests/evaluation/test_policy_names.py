@@ -24,7 +24,7 @@ def test_parameters_may_stand_with_the_name(log, policy):
 
 @pytest.mark.parametrize("policy", ["gap:gama=0.3", "gap:seed=3", "gap:method=ips", ("gap", {"gama": 0.3})])
 def test_a_parameter_that_is_none_is_named(log, policy):
-    with pytest.raises(dt.InvalidInput, match=r"a parameter of gap must be one of gamma, .*; got "):
+    with pytest.raises(dt.InvalidInput, match=r"a parameter of gap must be one of gamma, .*, got "):
         dt.evaluate(log, policy)
 
 
@@ -64,7 +64,7 @@ def test_a_learner_of_vectors_cannot_read_names():
 
 
 def test_waits_are_times_and_need_times(log):
-    with pytest.raises(dt.InvalidInput, match=r"wait must be a timedelta, or a text such as .*; got '2 weeks'"):
+    with pytest.raises(dt.InvalidInput, match=r"wait must be a timedelta, or a text such as .*, got '2 weeks'"):
         dt.evaluate(log, "uniform", missing=0, wait="2 weeks")
     given = {"features": log.features, "labels": log.labels, "probs": log.probs, "rewards": log.outcomes}
     timeless = dt.logs.from_arrays(**given, n_classes=log.n_classes)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import delaytron as dt
-from delaytron.evaluation.results import Z
+from delaytron.evaluation.estimators import Z
 from known_logs import make_log
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*does not know the error:delaytron.evaluation.results.EvaluationWarning"
+    "ignore:.*does not contain the error:delaytron.evaluation.evaluate.EvaluationWarning"
 )
 
 

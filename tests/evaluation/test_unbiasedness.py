@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import delaytron as dt
-from delaytron.evaluation import reward_model
-from delaytron.evaluation.playing import learn_along, play_by_rejection
+from delaytron.evaluation import estimators
+from delaytron.evaluation.policies import learn_along, play_by_rejection
+from delaytron.learners.book import Kept
 
 K = 2
 X = np.array([[1.0, 0.2], [0.9, -0.3], [-0.4, 1.0], [1.0, 0.1], [-0.5, 0.8]])
@@ -18,7 +19,7 @@ N = len(X)
 ROWS = np.arange(N)
 LATE = {"decided_at": ROWS * 10, "received_at": ROWS * 10 + [1, 35, 11, 2, 1], "until": 1000}
 
-pytestmark = pytest.mark.filterwarnings("ignore::delaytron.evaluation.results.EvaluationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::delaytron.evaluation.evaluate.EvaluationWarning")
 
 
 def log_of(labels, logging=LOGGING, rewards=REWARDS, **more):
@@ -48,8 +49,8 @@ def test_a_fixed_policy(method, quantity):
 
 def test_dr_whatever_the_model_expects(monkeypatch):
     """With blocks of one round, every round has a model that learned from all labels and outcomes before it."""
-    monkeypatch.setattr(reward_model, "FIRST", 1)
-    monkeypatch.setattr(reward_model, "GROWTH", 1.0)
+    monkeypatch.setattr(estimators, "FIRST", 1)
+    monkeypatch.setattr(estimators, "GROWTH", 1.0)
     truth = (POLICY * REWARDS).sum(axis=1).mean()
     values = [dt.evaluate(log, POLICY, "dr").value for _, log in every_log()]
     ips = [dt.evaluate(log, POLICY, "ips").value for _, log in every_log()]
@@ -59,8 +60,8 @@ def test_dr_whatever_the_model_expects(monkeypatch):
 
 def test_dr_on_a_log_whose_policy_learned(monkeypatch):
     """The log plays what earned more last time; cross-fitting with later rounds would be biased here."""
-    monkeypatch.setattr(reward_model, "FIRST", 1)
-    monkeypatch.setattr(reward_model, "GROWTH", 1.0)
+    monkeypatch.setattr(estimators, "FIRST", 1)
+    monkeypatch.setattr(estimators, "GROWTH", 1.0)
     mean = 0.0
     for labels in product(range(K), repeat=N):
         logging = np.full((N, K), 0.5)
@@ -102,9 +103,9 @@ def online(name, parameters, rows, choices):
     for t, label in zip(rows, choices, strict=True):
         p = learner.probabilities(X[t])
         decision = learner.decide(X[t], allowed=[label])
-        play = learner.ledger.plays[decision.id]
+        play = learner.book.play(decision.id)
         greedy = int(learner.scores(X[t : t + 1])[0].argmax())
-        learner.ledger.plays[decision.id] = play._replace(prob=p[label], greedy=greedy)
+        learner.book.replace(Kept(play._replace(prob=p[label], greedy=greedy)))
         reward = REWARDS[t, label]
         learner.feedback(decision.id, reward=reward)
         learner.flush()

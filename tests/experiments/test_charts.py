@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 from delaytron.experiments.execute import execute
-from delaytron.experiments.facts import DataFacts
-from delaytron.experiments.report import figures
-from delaytron.experiments.report.charts import charts
+from delaytron.experiments.report import charts as figures
+from delaytron.experiments.report.charts import charts, equal_series, with_dashes
 from delaytron.experiments.report.model import Chart, Panel, Series
-from delaytron.experiments.report.series import equal_series, with_dashes
-from delaytron.experiments.selection import outcomes
 from delaytron.experiments.spec import parse_spec
-from delaytron.experiments.store import Store
+from delaytron.experiments.store import DataFacts, RunStore, outcomes
 from delaytron.plotting import COLOURS
 from delaytron.simulation.results import MAJORITY, mean_of
 
@@ -43,7 +40,7 @@ gamma = [0.2, 0.05]
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    lines, store = parse_spec(TOML.encode()).conditions(), Store(tmp_path_factory.mktemp("played"))
+    lines, store = parse_spec(TOML.encode()).conditions(), RunStore(tmp_path_factory.mktemp("played"))
     execute(lines, store)
     return outcomes(lines, store), store
 
@@ -189,7 +186,7 @@ runs = 2
 learners = [{name = "delaytron", gamma = 0.1}, {name = "banditron", gamma = 0.1, delays = [1]}]
 """
     conditions = parse_spec(toml.encode()).conditions()
-    store = Store(tmp_path)
+    store = RunStore(tmp_path)
     execute(conditions, store)
     drawn = {chart.name: chart for chart in charts(outcomes(conditions, store), store)}
     assert drawn["delay"].same == {"banditron": "delaytron"}
@@ -222,7 +219,7 @@ def test_captions_and_labels_tell_the_runs_that_there_were(played, drawn, tmp_pa
     assert drawn["learners"].caption == "Final error at each delay: mean and 95 % interval of 3 runs†."
     toml = TOML.replace('name = "soba"', 'name = "soba"\nruns = 12')
     conditions = parse_spec(toml.encode()).only(["digits"]).conditions()
-    store = Store(tmp_path)
+    store = RunStore(tmp_path)
     execute(conditions, store)
     mixed = {chart.name: chart for chart in charts(outcomes(conditions, store), store)}
     assert mixed["learners"].ticks == ("delaytron (3 runs†)", "soba (12 runs)", "pab (3 runs†)")

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from delaytron.experiments.facts import DataFacts
-from delaytron.experiments.report.best import best_against_paper
 from delaytron.experiments.report.claims import claims
-from delaytron.experiments.report.headline import headline, rank, ranking_section, small_print
+from delaytron.experiments.report.headline import best_against_paper, headline, rank, ranking_section, small_print
 from delaytron.experiments.report.model import FEW_RUNS_NOTE, Estimate, shown
-from delaytron.experiments.runs import Condition, RunSpec
-from delaytron.experiments.selection import Outcome
+from delaytron.experiments.spec import Condition, RunSpec
+from delaytron.experiments.store import DataFacts, Outcome
 from delaytron.simulation.results import Result
 from delaytron.simulation.scenarios import checkpoints
 
@@ -141,7 +139,7 @@ class TestBestAgainstPaper:
             outcome("digits", "soba", "1", fall(0, floor=0.3), chosen_by=0.2),
             outcome("digits", "pab", "5000", fall(0, floor=0.1), chosen_by=0.1),
             outcome("digits", "ova_logistic", "5000", fall(0, floor=0.05), chosen_by=0.2),
-            outcome("digits", "perceptron", "5000", fall(0, floor=0.01), chosen_by=0.0),  # is told the true label
+            outcome("digits", "perceptron", "5000", fall(0, floor=0.01), chosen_by=0.0),  # gets the true label
             outcome("digits", "pab", "100", fall(0, floor=0.02), chosen_by=0.0),  # another delay
         ]
         section = best_against_paper(found)
@@ -251,7 +249,7 @@ class TestHeadline:
             "With delays of up to 5,000 rounds, on digits the error of pab is 0.1000 ± 0.0000 (20 runs)."
         )
         notes = small_print(sentence, outcomes)
-        assert notes[0].startswith("Not compared: perceptron and passive_aggressive (is told the true label")
+        assert notes[0].startswith("Not compared: perceptron and passive_aggressive (gets the true label")
         assert notes[1] == FEW_RUNS_NOTE
 
     def test_no_outcome_has_no_headline(self):

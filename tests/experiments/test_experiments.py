@@ -20,16 +20,12 @@ import delaytron as dt
 from delaytron import cli
 from delaytron.cli import experiment
 from delaytron.datasets.catalogue import CARDS
-from delaytron.experiments import memory
-from delaytron.experiments.execute import Watch, execute
+from delaytron.experiments import execute as memory
+from delaytron.experiments.execute import Watch, Workers, execute, obtain_data
 from delaytron.experiments.execute import play as play_job
-from delaytron.experiments.obtain import obtain_data
-from delaytron.experiments.report import figures
-from delaytron.experiments.runs import RunSpec, file_digest
-from delaytron.experiments.selection import missing_rounds, outcomes
-from delaytron.experiments.spec import built_in, parse_spec, read_spec
-from delaytron.experiments.store import Store
-from delaytron.experiments.workers import Workers
+from delaytron.experiments.report import charts as figures
+from delaytron.experiments.spec import RunSpec, built_in, file_digest, parse_spec, read_spec
+from delaytron.experiments.store import RunStore, missing_rounds, outcomes
 from delaytron.learners import LEARNERS
 
 TOML = """
@@ -68,7 +64,7 @@ def contents(folder):
 
 def play(spec, folder, *workers):
     played = []
-    execute(spec.conditions(), Store(folder), Workers(*workers), Watch(played.append))
+    execute(spec.conditions(), RunStore(folder), Workers(*workers), Watch(played.append))
     return sum(played)
 
 
@@ -126,10 +122,10 @@ class TestSpec:
             (
                 "seed = 4",
                 "sed = 4",
-                "must be an experiment in TOML: a key must be one of name, .*; got 'sed'; did you mean seed",
+                "a key must be one of name, .*, got 'sed'; did you mean seed",
             ),
             ("seed = 4", "seed = -4", "seed must be an integer of at least 0, got -4"),
-            ("seed = 4", "seed = ", "must be an experiment in TOML: Invalid value"),
+            ("seed = 4", "seed = ", "it is no experiment in TOML: Invalid value"),
             ("runs = 3", 'runs = "three"', "Expected `int`, got `str`"),
             ("runs = 3", "runs = 100_001", "runs must be at most 100,000, got 100001"),
             ("runs = 3", "runs = 0", "runs must be an integer of at least 1, got 0"),
@@ -139,9 +135,9 @@ class TestSpec:
             ('name = "delaytron"', 'name = "deltron"', "learner must be one of "),
             ('name = "delaytron"', "", "a learner must be a table with a name"),
             ("gamma = [0.05, 0.2]", "gamma = []", "gamma must have at least one value"),
-            ("gamma = [0.05, 0.2]", "gamma = {a = 1}", "gamma of delaytron must be a number, .*; got a table"),
-            ("gamma = [0.05, 0.2]", "gamma = [[[1]]]", "gamma of delaytron must be a number, .*; got a list"),
-            ("gamma = [0.05, 0.2]", "gamma = 1979-05-27", "gamma of delaytron must be a number, .*; got a date"),
+            ("gamma = [0.05, 0.2]", "gamma = {a = 1}", "gamma of delaytron must be a number, .*, got a table"),
+            ("gamma = [0.05, 0.2]", "gamma = [[[1]]]", "gamma of delaytron must be a number, .*, got a list"),
+            ("gamma = [0.05, 0.2]", "gamma = 1979-05-27", "gamma of delaytron must be a number, .*, got a date"),
             (
                 "gamma = [0.05, 0.2]",
                 f"gamma = {[i / 200 for i in range(1, 200)]}\neta = {[*range(1, 200)]}",
@@ -150,17 +146,17 @@ class TestSpec:
             (
                 "gamma = 0.1",
                 f"gamma = 0.1\n{'.'.join('a' * 5000)} = 1",
-                "a of adaptive, instant must be .*; got a table",
+                "a of adaptive, instant must be .*, got a table",
             ),
-            ('"digits"', r'"a\u0000b"', r"data set must be one of .*; got 'a\\x00b'"),
+            ('"digits"', r'"a\u0000b"', r"data set must be one of .*, got 'a\\x00b'"),
             ("delays = [30]", "delays = [true]", "delays of .* must be integers or text, got True"),
             ("delays = [30]", "delays = [[30]]", "delays of .* must be integers or text, got a list"),
             ('title = "adaptive, instant"', "title = {a = 1}", "title of .* must be text, got a table"),
-            ("n_samples = 500", "n_samples = {a = 1}", "n_samples of synsep must be .*; got a table"),
+            ("n_samples = 500", "n_samples = {a = 1}", "n_samples of synsep must be .*, got a table"),
             ('name = "delaytron"', 'name = ["delaytron"]', "a learner must be a table with a name that is text"),
             ("rounds = 600", f"rounds = {2**63 - 1}", "rounds must be at most 4,294,967,294, got 9223372036854775807"),
             ("rounds = 600", f"rounds = {'9' * 99}", "rounds must be at most 4,294,967,294, got far more"),
-            ("rounds = 600", f"rounds = {'9' * 9999}", "must be an experiment in TOML: Exceeds the limit"),
+            ("rounds = 600", f"rounds = {'9' * 9999}", "it is no experiment in TOML: Exceeds the limit"),
             ("seed = 4", f"seed = {2**63 - 1}", "seed must be at most 4,611,686,018,427,387,904, got"),
             ("seed = 4", f"checkpoints = {2**63 - 1}", "checkpoints must be at most 10,000, got"),
             ("seed = 4", f"checkpoints = {'[' * 9999}{']' * 9999}", "lists or tables are nested too deeply"),
@@ -173,12 +169,12 @@ class TestSpec:
             ),
             ('"fixed:30"', '"often"', "delay must be "),
             ("gamma = 0.1", "gamma = 0.1\nruns = 0", "runs must be an integer of at least 1, got 0"),
-            ("gamma = 0.1", 'gamma = 0.1\nreport = "some"', "report must be one of all, chosen; got 'some'"),
+            ("gamma = 0.1", 'gamma = 0.1\nreport = "some"', "report must be one of all, chosen, got 'some'"),
             ("gamma = [0.05, 0.2]", "gamma = [0.05, 7]", r"gamma must be in \(0, 1\], got 7"),
             ("delays = [30]", "delays = 30", "delays of adaptive, instant must be a list, got 30"),
             ("tuning_runs = 2", 'report = "chosen"', "report = 'chosen' needs tuning_runs"),
             ("seed = 4", "checkpoints = 0", "checkpoints must be an integer of at least 1, got 0"),
-            ("seed = 4", 'sampling = "twice"', "sampling must be one of replacement, epochs; got 'twice'"),
+            ("seed = 4", 'sampling = "twice"', "sampling must be one of replacement, epochs, got 'twice'"),
         ],
     )
     def test_what_cannot_be_played_is_refused_before_anything_is(self, old, new, message):
@@ -189,7 +185,7 @@ class TestSpec:
         with pytest.raises(dt.InvalidInput, match=r"cannot read '.*no\.toml': No such file"):
             read_spec(tmp_path / "no.toml")
         (tmp_path / "bad.toml").write_bytes(b"\xff")
-        with pytest.raises(dt.InvalidInput, match=r"bad\.toml: must be text in UTF-8; save the file as such$"):
+        with pytest.raises(dt.InvalidInput, match=r"bad\.toml: it is not text in UTF-8; save the file as UTF-8$"):
             read_spec(tmp_path / "bad.toml")
 
 
@@ -210,7 +206,10 @@ class TestBuiltIn:
     def test_every_learner_plays_at_every_delay_and_nobody_tries_more_than_nine_settings(self):
         conditions = built_in("paper")[0].conditions()
         played = {(condition.reported[0].learner, condition.data, condition.delay) for condition in conditions}
-        assert len(played) == len(LEARNERS) * 8 * 5
+        names = {learner for learner, _, _ in played}
+        assert len(names) == 17  # all learners of the first release; later ones are not of the paper
+        assert names <= LEARNERS.keys()
+        assert len(played) == len(names) * 8 * 5
         assert max(len(condition.reported) for condition in conditions) == 9
         assert all(condition.tuning for condition in conditions if len(condition.reported) > 1)
 
@@ -232,28 +231,28 @@ class TestResults:
         condition = spec.conditions()[3]
         data = dt.datasets.load("synsep", n_samples=500, scale="unit")
         expected = dt.simulate("delaytron", data, delay="fixed:30", rounds=600, runs=3, seed=4, gamma=[0.05, 0.2])
-        kept = [Store(tmp_path).read(run) for run in condition.reported]
+        kept = [RunStore(tmp_path).read(run) for run in condition.reported]
         assert np.array_equal(np.concatenate([result.mistakes for result in kept]), expected.mistakes)
         assert np.array_equal(kept[0].rounds, expected.rounds)
 
     def test_other_seeds_choose_the_setting(self, spec, tmp_path):
         play(spec, tmp_path)
-        for outcome in outcomes(spec.conditions(), Store(tmp_path)):
+        for outcome in outcomes(spec.conditions(), RunStore(tmp_path)):
             errors = [
-                Store(tmp_path).read(run).final_error.mean()
+                RunStore(tmp_path).read(run).final_error.mean()
                 for run in outcome.condition.tuning or outcome.condition.reported
             ]
             assert outcome.run == outcome.condition.reported[int(np.argmin(errors))]
-            assert np.array_equal(outcome.result.mistakes, Store(tmp_path).read(outcome.run).mistakes)
+            assert np.array_equal(outcome.result.mistakes, RunStore(tmp_path).read(outcome.run).mistakes)
 
     def test_only_the_chosen_setting_is_reported_where_that_is_asked(self, spec, tmp_path):
         chosen = parse_spec(TOML.replace("gamma = [0.05, 0.2]", 'gamma = [0.05, 0.2]\nreport = "chosen"').encode())
-        before = sum(missing_rounds(condition, Store(tmp_path)) for condition in chosen.conditions())
+        before = sum(missing_rounds(condition, RunStore(tmp_path)) for condition in chosen.conditions())
         assert play(chosen, tmp_path / "chosen") == before == 600 * (6 * 3 + 8 * 2)
         play(spec, tmp_path / "all")
         assert contents(tmp_path / "chosen").items() < contents(tmp_path / "all").items()
         one, other = (
-            outcomes(what.conditions(), Store(tmp_path / name)) for what, name in ((chosen, "chosen"), (spec, "all"))
+            outcomes(what.conditions(), RunStore(tmp_path / name)) for what, name in ((chosen, "chosen"), (spec, "all"))
         )
         assert [outcome.run for outcome in one] == [outcome.run for outcome in other]
 
@@ -262,7 +261,7 @@ class TestResults:
         play(few, tmp_path / "few")
         play(spec.only(["digits"]), tmp_path / "many")
         few_found, many_found = (
-            outcomes(what.conditions(), Store(tmp_path / name))
+            outcomes(what.conditions(), RunStore(tmp_path / name))
             for what, name in ((few, "few"), (spec.only(["digits"]), "many"))
         )
         assert few_found[0].result.rounds.tolist() == [1, 24, 600]
@@ -276,7 +275,7 @@ class TestResults:
 
     def test_what_it_took_is_noted_and_a_line_cut_short_is_not_read(self, spec, tmp_path):
         play(spec, tmp_path)
-        store = Store(tmp_path)
+        store = RunStore(tmp_path)
         noted = [key for timing in store.timings() for key in timing.runs]
         assert sorted(noted) == sorted(path.stem for path in (tmp_path / "runs").iterdir())
         assert all(timing.seconds > 0 and timing.memory > 2**20 for timing in store.timings())
@@ -355,7 +354,16 @@ def playing(parent):
     ]
 
 
-LONG = TOML.replace("rounds = 600", "rounds = 400_000").replace("tuning_runs = 2", "tuning_runs = 0")
+LONG = TOML.replace("rounds = 600", "rounds = 200_000").replace("tuning_runs = 2", "tuning_runs = 0")
+
+
+PLAY = """
+from pathlib import Path
+from delaytron.experiments.execute import execute
+from delaytron.experiments.spec import read_spec
+from delaytron.experiments.store import RunStore
+execute(read_spec(Path("spec.toml")).conditions(), RunStore(Path("out")))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -369,8 +377,8 @@ def undisturbed(tmp_path_factory):
 class TestEndings:
     def test_kill_9_costs_only_the_job_that_was_played(self, tmp_path, undisturbed):
         (tmp_path / "spec.toml").write_text(LONG)
-        command = [sys.executable, "-m", "delaytron", "experiment", "spec.toml", "--output", "out", "--json"]
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+        command = [sys.executable, "-c", PLAY]
+        process = subprocess.Popen(command, cwd=tmp_path)
         while process.poll() is None and not list(tmp_path.glob("out/runs/*.parquet")):
             time.sleep(0.01)
         process.kill()
@@ -379,7 +387,7 @@ class TestEndings:
         whole = {name: content for name, content in kept.items() if name.endswith(".parquet")}
         assert 0 < len(whole) < len(undisturbed)
         assert whole.items() <= undisturbed.items()
-        subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, cwd=tmp_path, check=True)
         again = contents(tmp_path / "out")
         assert {name: again[name] for name in undisturbed} == undisturbed
 
@@ -387,11 +395,8 @@ class TestEndings:
         killed = []
 
         def kill():
-            while not (found := children("LokyProcess")):
-                time.sleep(0.01)
-            time.sleep(1)
-            killed.append(found[0])
-            os.kill(found[0], signal.SIGKILL)
+            killed.append(eventually(lambda: playing(os.getpid()))[0])
+            os.kill(killed[0], signal.SIGKILL)
 
         killer = Thread(target=kill)
         killer.start()
@@ -403,7 +408,7 @@ class TestEndings:
     @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
     @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130), ("SIGKILL", -9)])
     def test_no_process_is_left_when_the_command_is_ended(self, tmp_path, name, code):
-        (tmp_path / "spec.toml").write_text(LONG.replace("400_000", "40_000_000"))
+        (tmp_path / "spec.toml").write_text(LONG.replace("200_000", "40_000_000"))
         command = [sys.executable, "-m", "delaytron", "experiment", "spec.toml", "--output", "out"]
         process = subprocess.Popen(
             [*command, "--backend", "processes", "--workers", "2"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
@@ -438,7 +443,7 @@ class TestCommand:
 
     def test_it_prints_what_is_kept(self, tmp_path, spec):
         rows = json.loads(self.run(tmp_path, "--json").stdout)
-        store = Store(tmp_path / "out")
+        store = RunStore(tmp_path / "out")
         assert [row["final_errors"] for row in rows] == [
             outcome.result.final_error.tolist() for outcome in outcomes(spec.conditions(), store)
         ]
@@ -486,9 +491,9 @@ class TestCommand:
         ("flags", "message"),
         [
             (["--share", "nan"], "--share must be in (0, 1], got nan"),
-            (["--only", "usps"], "a data set of the experiment must be one of digits, synsep; got 'usps'"),
+            (["--only", "usps"], "a data set of the experiment must be one of digits, synsep, got 'usps'"),
             (["--share", "0"], "--share must be in (0, 1], got 0.0"),
-            (["--backend", "fog"], "--backend must be one of threads, processes, dask, ray; got 'fog'"),
+            (["--backend", "fog"], "--backend must be one of threads, processes, dask, ray, got 'fog'"),
             (["--workers", "0"], "--workers must be an integer of at least 1, got 0"),
         ],
     )
@@ -496,12 +501,6 @@ class TestCommand:
         result = self.run(tmp_path, *flags)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == f"delaytron: {message}\n"
-
-
-def test_all_learners_can_be_played(tmp_path):
-    text = 'name = "all"\ndata = ["digits"]\nrounds = 50\nruns = 1\ndelays = [3]\n'
-    text += "".join(f'[[learners]]\nname = "{name}"\n' for name in LEARNERS)
-    assert play(parse_spec(text.encode()), tmp_path) == 50 * len(LEARNERS)
 
 
 def test_what_others_have_played_is_kept_when_a_learner_without_parameters_is_added(tmp_path):
@@ -527,7 +526,7 @@ class TestBeforeAnythingIsPlayed:
         monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
         (tmp_path / "cifar10").mkdir()
         (tmp_path / "cifar10" / "vgg16_features.npz").write_bytes(b"")
-        monkeypatch.setattr("delaytron.experiments.obtain.load", None)
+        monkeypatch.setattr("delaytron.experiments.execute.load", None)
         runs = [condition.reported[0] for condition in parse_spec(self.TEXT.encode()).conditions()]
         assert obtain_data(runs) is None
 
@@ -535,9 +534,9 @@ class TestBeforeAnythingIsPlayed:
     def test_more_rounds_than_fit_the_memory_are_refused(self, tmp_path, monkeypatch, expiring):
         own = "\nexpire_after = 9" if expiring else ""
         spec = parse_spec((self.TEXT.replace(', "cifar10"', "").replace("50", "1_000_000_000") + own).encode())
-        monkeypatch.setattr("delaytron.experiments.memory.installed_memory", lambda: 27 * 10**9)
+        monkeypatch.setattr("delaytron.experiments.execute.installed_memory", lambda: 27 * 10**9)
         needed = "140.0 GB" if expiring else "28.0 GB"
-        with pytest.raises(dt.InvalidInput, match=f"so many rounds take {needed}, and this machine has 27.0 GB; take"):
+        with pytest.raises(dt.InvalidInput, match=f"the rounds take {needed}, and this machine has 27.0 GB; take"):
             play(spec, tmp_path)
 
     def test_memory_is_not_checked_where_it_is_not_known(self, monkeypatch):

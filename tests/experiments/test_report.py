@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 import pytest
 
 from delaytron.experiments.report.html import write_page
-from delaytron.experiments.report.markdown import as_markdown
 from delaytron.experiments.report.model import (
     FEW_RUNS_NOTE,
     Chart,
@@ -21,6 +20,7 @@ from delaytron.experiments.report.model import (
     shown,
     with_runs,
 )
+from delaytron.experiments.report.report import as_markdown
 from delaytron.plotting import COLOURS
 from delaytron.simulation.results import MAJORITY, Mean
 
@@ -283,7 +283,12 @@ def test_values_are_shown_under_the_cursor_and_at_the_same_place_in_other_panels
     tip = page.locator(".tip")
     assert not tip.is_visible()
     area = second.locator(".u-over").bounding_box()
-    page.mouse.move(area["x"] + area["width"] - 2, area["y"] + 20)
+    # The page hides values while it scrolls, and the event of the scroll above may come after the first move.
+    for step in range(100):
+        page.mouse.move(area["x"] + area["width"] - 2, area["y"] + 20 + step % 2)
+        page.wait_for_timeout(50)
+        if tip.is_visible():
+            break
     lines = tip.inner_text().splitlines()
     assert lines[0] == "usps rounds 1,234,567"
     assert [line.split("\t") for line in lines[2:]] == [
@@ -295,7 +300,7 @@ def test_values_are_shown_under_the_cursor_and_at_the_same_place_in_other_panels
     assert lines[1].split("\t") == ["error", "mean", "95 % interval", "runs"]
     assert first.locator(".aside").inner_text().splitlines() == ["0.500", "0.00100"]  # at this place one is 0
     page.mouse.move(area["x"] + area["width"] / 2, 2)
-    assert not tip.is_visible()
+    tip.wait_for(state="hidden")
 
 
 def test_values_are_reached_by_the_keyboard(opened):

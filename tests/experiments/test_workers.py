@@ -21,10 +21,9 @@ from typer.testing import CliRunner
 import delaytron as dt
 from delaytron import cli
 from delaytron.experiments import clusters
-from delaytron.experiments.execute import Watch, execute
+from delaytron.experiments.execute import Watch, Workers, connect, execute
 from delaytron.experiments.spec import parse_spec
-from delaytron.experiments.store import Store
-from delaytron.experiments.workers import Workers, connect
+from delaytron.experiments.store import RunStore
 
 pytestmark = pytest.mark.xdist_group("clusters")
 
@@ -144,7 +143,7 @@ def user_cluster(request, backend):
 
 
 def play(text, folder, workers=Workers(), advance=None):  # noqa: B008 - it cannot be changed
-    execute(parse_spec(text.encode()).conditions(), Store(folder), workers, Watch(advance))
+    execute(parse_spec(text.encode()).conditions(), RunStore(folder), workers, Watch(advance))
     return {path.name: path.read_bytes() for path in (folder / "runs").iterdir()}
 
 
@@ -168,7 +167,7 @@ def test_a_worker_that_is_killed_costs_a_retry(backend, user_cluster, undisturbe
     assert capfd.readouterr().out == ""  # there the JSON document goes, and Ray says much about dead workers
     assert killed
     assert found == undisturbed
-    assert {timing.side_by_side for timing in Store(tmp_path).timings()} == {2}
+    assert {timing.side_by_side for timing in RunStore(tmp_path).timings()} == {2}
 
 
 @both
@@ -239,8 +238,8 @@ class TestTasks:
         file.write_text(content)
         conditions = parse_spec(TOML.replace(replaced, by.format(file)).encode()).conditions()
         file.write_text(content.replace("4", "5"))
-        with pytest.raises(dt.InvalidInput, match=r"own\.csv is not .*, or not the same on a worker"):
-            execute(conditions, Store(tmp_path), Workers("dask", address=dask_cluster.scheduler_address))
+        with pytest.raises(dt.InvalidInput, match=r"own\.csv has changed .*, or is not the same on a worker"):
+            execute(conditions, RunStore(tmp_path), Workers("dask", address=dask_cluster.scheduler_address))
 
     def test_a_cluster_without_workers_is_not_waited_for(self, monkeypatch):
         need("dask")
@@ -275,7 +274,7 @@ class TestAddresses:
         result = CliRunner().invoke(cli.app, [*arguments, "--backend", backend, "--address", address])
         assert (result.exit_code, result.stdout) == (2, "")
         expected = f"delaytron: there is no {backend.title()} cluster at '{re.escape(address)}': {problem}"
-        assert re.fullmatch(f"{expected}; start it, or leave out the address\n", result.stderr)
+        assert re.fullmatch(f"{expected}; start it, or leave out (--)?address\n", result.stderr)
 
     def test_where_something_else_answers(self, monkeypatch):
         monkeypatch.setattr(clusters, "CONNECT_TIMEOUT", 0.1)
@@ -293,7 +292,7 @@ class TestAddresses:
     @both
     def test_a_package_that_is_not_there_is_named(self, backend, monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, PACKAGES[backend], None)
-        with pytest.raises(dt.InvalidInput, match=rf"'{backend}' needs .*: pip install 'delaytron\[{backend}\]'"):
+        with pytest.raises(dt.InvalidInput, match=rf"'{backend}' needs .*; pip install 'delaytron\[{backend}\]'"):
             play(TOML, tmp_path, Workers(backend))
 
     def test_what_is_played_already_needs_no_cluster(self, tmp_path):

@@ -1,22 +1,20 @@
-"""What an experiment leaves behind: the same numbers as page, Markdown, CSV and figures."""
+"""What an experiment leaves behind: the same numbers as page, Markdown, CSV and figures; the section on theory."""
 
 import csv
 from functools import partial
 
 import pytest
 
+import delaytron as dt
 from delaytron.experiments.execute import execute
-from delaytron.experiments.facts import write_facts
-from delaytron.experiments.report import figures, write_report
-from delaytron.experiments.report.markdown import as_markdown
-from delaytron.experiments.report.model import shown
-from delaytron.experiments.report.story import tell_story
-from delaytron.experiments.report.tables import times_section
-from delaytron.experiments.selection import outcomes
+from delaytron.experiments.report import charts as figures
+from delaytron.experiments.report.model import shown, times_section
+from delaytron.experiments.report.report import COLUMNS, as_markdown, compose_report, theory_section, write_report
 from delaytron.experiments.spec import parse_spec
-from delaytron.experiments.store import Store, Timing
-from delaytron.experiments.theory import theory_specs
+from delaytron.experiments.store import RunStore, Timing, outcomes, write_facts
+from delaytron.experiments.theory import TheorySpec, theory_specs
 from delaytron.simulation.results import MAJORITY, mean_of
+from delaytron.theory.study import TrialTerms, study
 
 TOML = """
 name = "a <small> one"
@@ -39,7 +37,7 @@ def left(tmp_path_factory):
     """The folder of a small experiment, its outcomes and its report; its figures are all the same one."""
     folder = tmp_path_factory.mktemp("left")
     spec = parse_spec(TOML.encode())
-    store = Store(folder)
+    store = RunStore(folder)
     execute(spec.conditions(), store)
     write_facts(spec.conditions(), folder)
     found = outcomes(spec.conditions(), store)
@@ -79,7 +77,7 @@ def test_page_and_markdown_hold_the_same_numbers(left):
 def test_the_papers_claims_stand_only_in_the_report_of_its_experiments(left):
     folder, found, own, store = left
     spec = parse_spec(TOML.encode())
-    paper = tell_story(spec, found, store, folder, {}, paper=True)
+    paper = compose_report(spec, found, store, folder, {}, paper=True)
     assert [claim.key for claim in paper.claims] == ["a", "b", "d", "e"]  # nobody played Adaptive Delaytron
     text = as_markdown(paper)
     for claim in paper.claims:
@@ -104,7 +102,7 @@ def test_a_learner_without_any_parameter_is_said_to_be_untuned(left):
     assert [row[3] for row in results.rows if row[1] == "bandit_logit"] == ["untuned"] * 2
     assert {row["setting"] for row in csv.DictReader((folder / "results.csv").read_text().splitlines())} >= {"untuned"}
     assert "judged by the reported runs: bandit_logit" in report.sections[0].text  # at the largest delay
-    paper = tell_story(parse_spec(TOML.encode()), found, store, folder, {}, paper=True)
+    paper = compose_report(parse_spec(TOML.encode()), found, store, folder, {}, paper=True)
     best = next(section for section in paper.sections if section.title == "The best against the paper's")
     assert best.table.rows[0][3] == "bandit_logit (untuned)"
     assert "chosen on other seeds than those reported. Untuned, and judged by the reported runs: " in best.text
@@ -132,7 +130,7 @@ def test_facts_count_what_was_played(left):
 def test_times_are_those_that_were_noted(left, tmp_path):
     _, found, _, _ = left
     conditions = [outcome.condition for outcome in found]
-    store = Store(tmp_path)
+    store = RunStore(tmp_path)
     assert times_section(conditions, store) is None
     one = conditions[0].reported[0].key
     other = conditions[3].tuning[0].key
@@ -176,7 +174,7 @@ def test_figures_are_drawn_again_only_where_something_is_new(left, tmp_path, mon
     assert again(found) == names
     assert again(found[:-1]) != []
     assert again(found) == names
-    monkeypatch.setattr("delaytron.experiments.report.redraw.version", lambda _: "99")
+    monkeypatch.setattr("delaytron.experiments.report.charts.version", lambda _: "99")
     assert again(found) == names
 
 
@@ -188,7 +186,36 @@ def test_the_report_reads_files_and_plays_nothing(left, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "save_figure", lambda _, path: path.write_text("<svg></svg>"))
     for name in ("delaytron.theory.study.simulate_settings", "delaytron.experiments.execute.simulate_settings"):
         monkeypatch.setattr(name, None)
-    sections = write_report(spec, found, Store(store.folder), tmp_path, theory).sections
+    sections = write_report(spec, found, RunStore(store.folder), tmp_path, theory).sections
     section = next(section for section in sections if section.title == "Theory")
     assert [row[:3] for row in section.table.rows[:2]] == [("digits", "1", "Theorem 1"), ("digits", "1", "Theorem 3")]
     assert len(section.table.rows) == 12
+
+
+# The section of a report that holds measured regret against bounds
+
+
+def test_the_report_holds_regret_beside_bounds(tmp_path):
+    specs = [TheorySpec(dataset="digits", delay=delay, rounds=200, gamma=0.2, runs=2) for delay in ("1", "fixed:7")]
+    store = RunStore(tmp_path)
+    execute([], store, theory=specs)
+    section = theory_section(specs, store)
+    assert section.table.columns == COLUMNS
+    assert len(section.table.rows) == 2 * 6
+    assert [row[1] for row in section.table.rows[::6]] == ["1", "fixed:7"]
+    row = dict(zip(COLUMNS, section.table.rows[2], strict=True))
+    assert row["statement"] == "Theorem R1"
+    found = study(dt.datasets.load("digits"), TrialTerms(gamma=0.2, delay=1, rounds=200, runs=2))
+    one = next(one for one in found.measured if one.statement.name == "Theorem R1")
+    assert (row["bound"], row["measured"]) == (one.bound[-1], one.at_end)
+    assert row["share"] == one.at_end.value / one.bound[-1]
+    assert row["hinge regret"] is None
+    published = next(one for one in found.measured if one.statement.name == "Theorem 1")
+    assert section.table.rows[0][7] == published.stated_at_end
+    assert all(shown(cell) for row in section.table.rows for cell in row)
+    assert "2 runs of 200 rounds" in section.text
+
+
+def test_data_sets_that_need_a_download_have_none(tmp_path):
+    specs = theory_specs(["usps", "cifar10"], [1], rounds=100)
+    assert theory_section(specs, RunStore(tmp_path)) is None

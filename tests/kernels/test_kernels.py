@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from delaytron.compiler.kernel import fill, interpreted, kernel, slot
 from delaytron.kernels import lanes
-from delaytron.kernels.arrivals import schedule, sort_arrivals
 from delaytron.kernels.explore import argmax, draw
 from delaytron.kernels.linear import add_row, padded, score_dense, score_sparse, zero_weights
+from delaytron.kernels.loop import schedule, sort_arrivals
 from delaytron.records import Size
 from streams import same_bits
 
@@ -137,7 +137,7 @@ import numpy as np, delaytron as dt
 from delaytron.compiler.kernel import kernel
 from delaytron.kernels.explore import follow_greedily
 from delaytron.kernels.linear import add_row
-from delaytron.learners.perceptron import Params
+from delaytron.learners.passive_aggressive import PerceptronParams as Params
 from delaytron.learners.rule import Rule
 
 @kernel

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from test_files import changed, with_header
-from test_online import ROWS, everything, trained
+from test_online import ROWS, trained
 
 import delaytron as dt
 from delaytron.files.tensors import MAX_HEADER, pack_tensors, read_tensors
+from forms import everything
 
 
 def small(path):
@@ -115,7 +116,7 @@ LOADING = """
 import resource, sys, time
 import delaytron as dt
 import safetensors.numpy
-from delaytron.learners import files, file_checks
+from delaytron.learners import files
 pages = int(open("/proc/self/statm").read().split()[0])
 limit = pages * resource.getpagesize() + 64 * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -154,20 +155,17 @@ def crafted(learner, path, huge):
 def variants():
     for name, cls in dt.LEARNERS.items():
         for settings in SETTINGS.get(name, [{}]):
-            learner = cls(3, 2, seed=0, **settings)
-            yield learner
+            yield cls(3, 2, seed=0, **settings)
             yield dt.Bold(cls(3, 2, seed=0, **settings))
-            if learner.averages:
-                yield cls(3, 2, seed=0, **settings, average=True)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="measures the memory of a process as Linux tells it")
+@pytest.mark.skipif(sys.platform != "linux", reason="measures the memory of a process as Linux reports it")
 def test_sizes_that_the_file_has_no_numbers_for_cost_neither_time_nor_memory(tmp_path):
     cases = [(learner, huge) for learner in variants() for huge in HUGE]
     paths = [crafted(learner, tmp_path / str(i), huge) for i, (learner, huge) in enumerate(cases)]
     assert max(path.stat().st_size for path in paths) < 12_000
-    told = subprocess.run([sys.executable, "-c", LOADING, *paths], capture_output=True, text=True, check=True)
-    for (learner, huge), line in zip(cases, told.stdout.splitlines(), strict=True):
+    done = subprocess.run([sys.executable, "-c", LOADING, *paths], capture_output=True, text=True, check=True)
+    for (learner, huge), line in zip(cases, done.stdout.splitlines(), strict=True):
         seconds, kilobytes, message = line.split(" ", 2)
         assert float(seconds) < 1
         assert int(kilobytes) < 20_000
@@ -209,7 +207,7 @@ def test_a_text_too_many_is_refused(tmp_path):
     small(tmp_path / "a")
     texts, tensors = read_tensors(tmp_path / "a")
     (tmp_path / "a").write_bytes(b"".join(pack_tensors(tensors, texts | {"more": ""})))
-    assert "is damaged: its header tells ['format', 'header', 'more']" in refusal(tmp_path / "a")
+    assert "is damaged: its header has ['format', 'header', 'more']" in refusal(tmp_path / "a")
 
 
 def test_a_file_without_numbers_is_refused(tmp_path):
@@ -232,7 +230,7 @@ learner = dt.load(sys.argv[1])
 while True:
     learner.decide([1.0] * 500)
     learner.save(sys.argv[1])
-    print(learner.ledger.rounds, flush=True)
+    print(learner.book.rounds, flush=True)
 """
 
 
@@ -250,10 +248,10 @@ def test_a_learner_that_is_killed_while_it_saves_leaves_a_whole_file(tmp_path):
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=random.uniform(0, 0.05))
         process.send_signal(signal.SIGKILL)
-        told = [int(line) for line in process.communicate()[0].split()]
+        reported = [int(line) for line in process.communicate()[0].split()]
         assert len(list(tmp_path.iterdir())) <= 2
-        last = max([rounds + 1, *told])
-        rounds = dt.load(path).ledger.rounds
+        last = max([rounds + 1, *reported])
+        rounds = dt.load(path).book.rounds
         assert rounds in (last, last + 1)  # what was said to be saved, or the save that was under way
     dt.load(path).save(path)
     assert list(tmp_path.iterdir()) == [path]

@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from test_interruptions import LEARNERS, ROWS, answer_of, interrupted, knowledge, play
+from test_interruptions import LEARNERS, ROWS, answer_of, goes_on_like, interrupted, knowledge, play
 
 import delaytron as dt
-from delaytron.kernels.loop import DROPPED, EXPIRED
-from delaytron.learners.ledger import CANCELLED, LAPSED, OPEN
-from streams import by_learner
+from delaytron.answers import Known, Status
+from delaytron.learners.book import NO_EVENT, Book
+from streams import by_learner, known_rounds
 
-AS_WRONG = ["expiring", "pool", "logit"]
-DROPS = ["banditron", "averaged", "noisy", "dropping", "label", "standardizing"]
-ENDS = {"cancelled": (DROPPED, CANCELLED), "expired": (DROPPED, LAPSED), "wrong": (EXPIRED, LAPSED)}
+AS_WRONG = ["expiring", "releasing", "pool", "logit"]
+DROPS = ["banditron", "delaytron", "dropping", "label", "standardizing"]
+ENDS = {"cancelled": Status.CANCELLED, "expired": Status.EXPIRED, "wrong": Status.EXPIRED}
 ENDED = 11
 
 
@@ -21,12 +21,14 @@ def after_twelve_rounds(name):
     for t in range(10, 13):
         learner.decide(ROWS[t])
     learner.feedback(10, **answer_of(learner, 10))
-    assert learner.ledger.answers[ENDED - 1] == OPEN
+    assert learner.book.is_open(ENDED)
     return learner
 
 
 def end(learner, how):
-    learner._end_wait(ENDED, *ENDS[how])
+    """End the wait for a decision; the caller may not know that it was ended."""
+    if learner.book.is_open(ENDED):
+        learner.end(Book.cancel if how == "cancelled" else Book.expire, ENDED)
 
 
 CASES = [
@@ -38,29 +40,46 @@ every_end = pytest.mark.parametrize(("name", "how"), CASES)
 
 
 @every_end
-def test_an_ended_wait_is_no_longer_pending_and_says_what_became_of_it(name, how):
+def test_an_ended_wait_is_no_longer_pending_and_has_a_status(name, how):
     learner = after_twelve_rounds(name)
     waiting = learner.pending
     end(learner, how)
     assert learner.pending == waiting - 1
-    end(learner, how)  # again: nothing new
-    assert learner.pending == waiting - 1
+    assert known_rounds(learner)[ENDED - 1] == Known(ENDS[how], correctable=how == "wrong")
     learner.flush()
-    assert learner.ledger.ended == {}
-    assert (ENDED in learner.ledger.plays) == (how == "wrong")
-    told = learner.feedback(ENDED, **answer_of(learner, ENDED))
-    assert told == {"cancelled": "cancelled", "expired": "expired", "wrong": "accepted"}[how]
-    assert learner.pending == learner.ledger.answers.tolist().count(OPEN)
+    assert learner.book.to_apply() == []
+    assert (ENDED in learner.book.kept) == (how == "wrong")
+    said = learner.feedback(ENDED, **answer_of(learner, ENDED))
+    assert said == {"cancelled": "cancelled", "expired": "late", "wrong": "corrected"}[how]
+    assert learner.pending == known_rounds(learner).count(Known(Status.OPEN))
 
 
-@pytest.mark.parametrize("name", by_learner(["banditron", "averaged", "standardizing", "label"]))
+@pytest.mark.parametrize("name", by_learner(AS_WRONG))
+def test_a_released_wait_is_forgotten_and_was_a_wrong(name):
+    learner, other = after_twelve_rounds(name), after_twelve_rounds(name)
+    end(learner, "wrong")
+    learner.flush()
+    assert learner.book.ended[ENDED].event == NO_EVENT
+    learner.end(Book.release, ENDED)
+    assert ENDED not in learner.book.kept
+    for said in ("late", "duplicate"):
+        assert learner.feedback(ENDED, correct=True) == said
+    with pytest.raises(dt.ConflictingFeedback):
+        learner.feedback(ENDED, correct=False)
+    other.feedback(ENDED, correct=False)
+    for one in (learner, other):
+        one.flush()
+    assert knowledge(learner)[0] == knowledge(other)[0]
+
+
+@pytest.mark.parametrize("name", by_learner(["banditron", "standardizing", "label"]))
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
 def test_a_dropped_wait_teaches_nothing(name, how):
     learner, other = after_twelve_rounds(name), after_twelve_rounds(name)
     end(learner, how)
     for one in (learner, other):
         one.flush()
-    assert knowledge(learner)[:2] == knowledge(other)[:2]
+    assert knowledge(learner)[0] == knowledge(other)[0]
 
 
 @pytest.mark.parametrize("name", by_learner(AS_WRONG))
@@ -70,7 +89,7 @@ def test_a_wait_that_ends_as_wrong_is_a_wrong(name):
     other.feedback(ENDED, correct=False)
     for one in (learner, other):
         one.flush()
-    assert knowledge(learner)[:2] == knowledge(other)[:2]
+    assert knowledge(learner)[0] == knowledge(other)[0]
 
 
 @pytest.mark.parametrize("name", by_learner(AS_WRONG))
@@ -78,8 +97,8 @@ def test_a_wait_that_ends_as_wrong_is_a_wrong(name):
 def test_an_answer_before_the_end_is_applied_came_in_time(name, correct):
     learner, other = after_twelve_rounds(name), after_twelve_rounds(name)
     end(learner, "wrong")
-    for one in (learner, other):
-        assert one.feedback(ENDED, correct=correct) == "accepted"
+    assert learner.feedback(ENDED, correct=correct) == "corrected"
+    assert other.feedback(ENDED, correct=correct) == "accepted"
     assert knowledge(learner) == knowledge(other)
     assert knowledge(play_without(learner)) == knowledge(play_without(other))
 
@@ -88,40 +107,17 @@ def test_a_right_after_it_is_corrected_exactly():
     learner, other = after_twelve_rounds("expiring"), after_twelve_rounds("expiring")
     end(learner, "wrong")
     learner.flush()
+    assert learner.feedback(ENDED, correct=True) == "corrected"
+    assert other.feedback(ENDED, correct=True) == "accepted"
     for one in (learner, other):
-        assert one.feedback(ENDED, correct=True) == "accepted"
         one.flush()
     np.testing.assert_allclose(learner.weights, other.weights, rtol=1e-12, atol=1e-12)
-    assert ENDED not in learner.ledger.plays
-
-
-@every_end
-def test_it_is_saved_before_it_is_applied(name, how, tmp_path):
-    learner = after_twelve_rounds(name)
-    end(learner, how)
-    learner.save(tmp_path / "a")
-    again = dt.load(tmp_path / "a")
-    assert again.ledger.ended == learner.ledger.ended == {ENDED: ENDS[how][1]}
-    assert again.ledger.arrived == learner.ledger.arrived
-    assert knowledge(again) == knowledge(learner)
-    assert knowledge(play(again, 30)) == knowledge(play(learner, 30))
-
-
-@every_end
-def test_it_is_saved_after_it_was_applied(name, how, tmp_path):
-    learner = after_twelve_rounds(name)
-    end(learner, how)
-    learner.decide(ROWS[13])
-    learner.save(tmp_path / "a")
-    again = dt.load(tmp_path / "a")
-    assert knowledge(again) == knowledge(learner)
-    assert again.feedback(ENDED, **answer_of(again, ENDED)) == learner.feedback(ENDED, **answer_of(learner, ENDED))
-    assert knowledge(play(again, 30)) == knowledge(play(learner, 30))
+    assert ENDED not in learner.book.kept
 
 
 def decide(learner):
     """Make the 13th decision; the caller may not know that it was made."""
-    if learner.ledger.rounds < 13:
+    if learner.book.rounds < 13:
         learner.decide(ROWS[13])
 
 
@@ -129,18 +125,27 @@ def flush(learner):
     learner.flush()
 
 
-def goes_on_like(expected, prepare, actions, tmp_path):
-    """Interrupt the first action at every line; done again, all must be as if nothing had happened, live and saved."""
+def interrupt_at_every_line(prepare, act, then, tmp_path):
+    """Interrupt an action at every line; done again, all must be as if nothing had happened. Return how many lines."""
+    expected = prepare()
+    act(expected)
+    then(expected)
+    play(expected, 30)
+
+    def again(learner):
+        act(learner)
+        then(learner)
+        assert learner.pending == known_rounds(learner).count(Known(Status.OPEN))
+
     line = 1
-    while interrupted(learner := prepare(), actions[0], line):
-        learner.save(tmp_path / "model")
-        for one in (learner, dt.load(tmp_path / "model")):
-            for action in actions:
-                action(one)
-            assert one.pending == one.ledger.answers.tolist().count(OPEN)
-            assert knowledge(play(one, 30)) == expected, f"interrupted at line {line}"
+    while interrupted(learner := prepare(), act, line):
+        goes_on_like(expected, learner, tmp_path, again, 30)
         line += 1
     return line - 1
+
+
+def nothing(learner):
+    """Do nothing more."""
 
 
 @every_end
@@ -151,9 +156,7 @@ def test_an_end_interrupted_at_any_line_and_done_again_is_the_end(name, how, tmp
     def act(learner):
         end(learner, how)
 
-    expected = prepare()
-    act(expected)
-    assert goes_on_like(knowledge(play(expected, 30)), prepare, [act], tmp_path) > 5
+    assert interrupt_at_every_line(prepare, act, nothing, tmp_path) > 5
 
 
 @every_end
@@ -164,9 +167,7 @@ def test_what_applies_an_end_may_be_interrupted_at_any_line(name, how, action, t
         end(learner, how)
         return learner
 
-    expected = prepare()
-    action(expected)
-    assert goes_on_like(knowledge(play(expected, 30)), prepare, [action], tmp_path) > 10
+    assert interrupt_at_every_line(prepare, action, nothing, tmp_path) > 10
 
 
 @pytest.mark.parametrize("name", by_learner(AS_WRONG))
@@ -177,11 +178,9 @@ def test_an_answer_after_the_end_may_be_interrupted_at_any_line(name, tmp_path):
         return learner
 
     def act(learner):
-        assert learner.feedback(ENDED, correct=True) in ("accepted", "duplicate")
+        assert learner.feedback(ENDED, correct=True) in ("corrected", "duplicate")
 
-    expected = prepare()
-    act(expected)
-    assert goes_on_like(knowledge(play_without(expected)), prepare, [act, skip_answer], tmp_path) > 5
+    assert interrupt_at_every_line(prepare, act, skip_answer, tmp_path) > 5
 
 
 def play_without(learner):
@@ -192,24 +191,9 @@ def play_without(learner):
 
 def skip_answer(learner):
     """Play to where `play` would answer the ended round (17 = 11 + 6) in another way, and past it."""
-    while learner.ledger.rounds < 17:
-        now = learner.ledger.rounds + 1
+    while learner.book.rounds < 17:
+        now = learner.book.rounds + 1
         for number in range(10, now):
             if number != ENDED and number + (1, 2, 3, 6)[number % 4] == now:
                 learner.feedback(number, **answer_of(learner, number))
         learner.decide(ROWS[now])
-
-
-def test_a_mark_of_an_end_that_never_took_place_is_forgotten():
-    """An end interrupted at its first step and given up: what expires later is taken back as any expiry is."""
-
-    def cancel(learner):
-        end(learner, "cancelled")
-
-    line = 1
-    while interrupted(learner := after_twelve_rounds("expiring"), cancel, line):
-        learner.predict(ROWS[:1])
-        learner.flush()
-        assert set(learner.ledger.ended) <= set(learner.ledger.arrived)
-        line += 1
-    assert line > 5

@@ -1,16 +1,18 @@
 """Rows and parameters at the ends of what is allowed leave every learner finite, and what is beyond them is refused."""
 
+import re
 from math import inf
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from test_conformance import SETTINGS
 
 import delaytron as dt
 from delaytron.checks import LARGEST, SMALLEST
-from delaytron.learners.newtron import MOST_CURVATURE
-from delaytron.learners.options import own_parameters
+from delaytron.learners.arguments import own_parameters
+from delaytron.learners.second_order import MOST_CURVATURE
+from paper_learners import TRANSCRIPTIONS
 from streams import by_learner
 
 CURVATURES = (SMALLEST, MOST_CURVATURE)
@@ -53,7 +55,7 @@ def extreme_settings(setting):
 @pytest.mark.parametrize("name", by_learner(dt.LEARNERS))
 def test_extreme_rows_leave_the_state_finite(name, sparse, tmp_path):
     defaults = {key: value for key, value in own_parameters(dt.LEARNERS[name]).items() if key in SCALES}
-    given = [defaults | setting for setting in SETTINGS[name]]
+    given = [defaults | setting for setting in TRANSCRIPTIONS[name].settings]
     for place, setting in enumerate(s for one in given for s in extreme_settings(one)):
         learner = dt.LEARNERS[name](3, 4, seed=place, **setting)
         rng = np.random.default_rng(place)
@@ -78,7 +80,7 @@ def test_a_row_beyond_the_ends_is_refused_and_changes_nothing(size, sparse):
         learner.decide(csr_array(row[None]) if sparse else row)
     with pytest.raises(dt.InvalidInput, match=r"every row of X must have .* in row 1; scale the features"):
         dt.datasets.as_dataset((csr_array([[1.0, 0.0], row]) if sparse else [[1.0, 0.0], row], [0, 1]))
-    assert (learner.ledger.rounds, len(learner.ledger.arrived)) == (1, 1)
+    assert (learner.book.rounds, len(learner.book.arrived)) == (1, 1)
 
 
 def test_small_numbers_beside_large_ones_and_rows_of_zeros_are_fine():
@@ -110,3 +112,86 @@ def test_predict_is_greedy_where_the_step_rounds_a_lead_away():
     assert learner.predict([[1.0]]).tolist() == [1]
     assert decision.greedy == 0
     assert learner.decide([1.0]).greedy == 1
+
+
+# Values that look like answers or numbers and are none: one clear line, and nothing changes.
+
+
+TIMES = pd.to_datetime(["2026-01-01", "2026-01-02"])
+
+
+@pytest.mark.parametrize("value", [pd.NA, pd.NaT, np.nan, "yes", [True, False]])
+def test_what_is_neither_right_nor_wrong_is_refused(value):
+    learner = dt.Delaytron(n_classes=2, n_features=1, seed=0)
+    decision = learner.decide([1.0])
+    with pytest.raises(dt.InvalidInput, match="correct must be True or False, got "):
+        learner.feedback(decision.id, correct=value)
+    assert learner.pending == 1
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array(TIMES, "datetime64[ns]"),
+        np.array(TIMES, "datetime64[s]"),
+        np.array([1, 2], "timedelta64[ns]"),
+        TIMES,
+        TIMES.tz_localize("UTC"),
+        pd.DataFrame({"at": TIMES, "until": TIMES}).iloc[0],
+        list(TIMES),
+    ],
+)
+def test_times_are_no_features(X):
+    learner = dt.Delaytron(n_classes=2, n_features=2, seed=0)
+    with pytest.raises(dt.InvalidInput, match="X must hold numbers only, got ") as problem:
+        learner.predict(X)
+    assert "\n" not in str(problem.value)
+    with pytest.raises(dt.InvalidInput, match="x must be 2 numbers, got ") as problem:
+        learner.decide(X)
+    assert "\n" not in str(problem.value)
+    assert learner.pending == 0
+
+
+def test_a_table_of_times_is_no_data_set():
+    X = np.array([["2026-01-01"], ["2026-01-02"]], "datetime64[ns]")
+    with pytest.raises(dt.InvalidInput, match="turn times into numbers, such as hours"):
+        dt.simulate("delaytron", (X, [0, 1]))
+
+
+@pytest.mark.parametrize("cls", [dt.BanditLogit, dt.Banditron, dt.Perceptron])
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((2**70, 2), "n_classes must be at most 2147483647, got 1180591620717411303424"),
+        ((3, 10**400), r"n_features must be at most 2147483647, got 10+\.\.\."),
+        ((2**31 - 1, 10), "n_classes=2147483647 and n_features=10 need more memory than there is"),
+        ((2**31 - 1, 2**31 - 1), "n_classes=2147483647 and n_features=2147483647 need more memory than there is"),
+        ((2**20, 2**31 - 1), "n_classes=1048576 and n_features=2147483647 need more memory than there is"),
+    ],
+)
+def test_a_size_that_no_memory_holds_is_refused(cls, size, message):
+    with pytest.raises(dt.InvalidInput, match=message):
+        cls(*size)
+
+
+@pytest.mark.parametrize("path", [None, 5, b"a", ""])
+def test_what_is_no_path_is_refused(path):
+    for call in (dt.Banditron(3, 2).save, dt.Banditron(3, 2).export_onnx, dt.load):
+        with pytest.raises(dt.InvalidInput, match=r"^path must be a str or a Path that is not empty, got "):
+            call(path)
+
+
+def test_ids_that_were_meant_are_named():
+    learner = dt.Banditron(3, 2, seed=0)
+    decision = learner.decide([1.0, 0.0])
+    for given, hint in ((decision, "give its id, 1"), ("1", "ids of a learner are integers: give int(id)")):
+        with pytest.raises(dt.UnknownDecision, match=re.escape(hint)):
+            learner.feedback(given, correct=True)
+    assert learner.feedback(decision.id, correct=True) == "accepted"
+
+
+def test_a_name_is_no_data_yet_and_a_misspelt_argument_is_none_of_the_learner():
+    with pytest.raises(dt.InvalidInput, match=r"got str; load it first: dt.datasets.load\('digits'\)"):
+        dt.simulate("delaytron", "digits")
+    with pytest.raises(dt.InvalidInput, match=r"got round; did you mean rounds\?"):
+        dt.simulate("delaytron", ([[1.0, 0.0], [0.0, 1.0]], [0, 1]), round=9)

@@ -5,26 +5,25 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from test_online import everything
 
 import delaytron as dt
-from delaytron.learners.growing import MANY
-from forms import FORMS, PLAYS_SETS, ROWS, D, K, answer_to, choice_of, forms, fresh, row, taught, teach
+from delaytron.learners.learner import WIDENED
+from forms import FORMS, ROWS, D, K, answer_to, choice_of, everything, forms, fresh, row, taught, teach
 
-GROWING = [form for form in FORMS if form not in PLAYS_SETS and not form.startswith("newtron") and form != "soba full"]
+GROWING = [form for form in FORMS if fresh(form).rule.grows and form != "soba full"]
 kinds = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 KEEPS = ["banditron", "delaytron", "adaptive_delaytron", "ova_logistic", "rcnbf", "confidit", "standardized"]
 
 
 def grown(learner, times=1):
-    """Return the learner with so many more classes."""
+    """Return the learner with `times` more classes."""
     for _ in range(times):
         assert learner.add_class() == learner.n_classes - 1
     return learner
 
 
 def lasting(learner):
-    """Return the bits of all fields of the state but those that are only room."""
+    """Return the bits of all fields of the state but scratch."""
     return {
         name: field.tobytes() for name, field in learner.state._asdict().items() if name not in learner.rule.scratch
     }
@@ -32,7 +31,7 @@ def lasting(learner):
 
 @kinds
 @pytest.mark.parametrize("form", forms(GROWING))
-@pytest.mark.parametrize("times", [1, 4, MANY], ids=["one", "padding", "many"])  # 5 to 9: the padding grows as well
+@pytest.mark.parametrize("times", [1, 4, WIDENED], ids=["one", "padding", "many"])  # 5 to 9: the padding grows as well
 def test_the_old_classes_keep_their_scores(form, sparse, times):
     learner = taught(form, sparse=sparse)
     learner.flush()
@@ -125,24 +124,6 @@ def test_a_grown_learner_is_saved_and_copied(form, sparse, tmp_path):
             one.feedback(decision.id, **answer_to(one, decision, t % (K + 1)))
         assert len(set(decisions)) == 1
     assert all(everything(twin) == everything(learner) for twin in copies)
-
-
-@kinds
-@pytest.mark.parametrize("form", forms(["banditron", "gap", "confidit diagonal"]))
-def test_the_average_of_the_old_classes_stays_and_goes_on(form, sparse):
-    learner, seen = fresh(form, average=True), []
-    for t in range(40):
-        if t == 20:
-            before = learner.weights
-            learner.add_class()
-            np.testing.assert_array_equal(learner.weights[:K], before)
-            assert not learner.weights[K].any()
-            seen = [np.vstack([W, np.zeros(D)]) for W in seen]
-        if t >= 3:
-            learner.feedback(t - 2, correct=t % 2 == 0)
-        learner.decide(row(t, sparse))
-        seen.append(learner.weights_of(learner.state))
-    np.testing.assert_allclose(learner.weights, np.mean(seen, axis=0), rtol=1e-9, atol=1e-9)
 
 
 def test_a_replay_goes_on_with_the_classes_there_are():

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import delaytron as dt
-from delaytron.kernels.linear import weight_shape
-from delaytron.kernels.updates import banditron_update
+from delaytron.kernels.linear import banditron_update, weight_shape
 from delaytron.records import Play, Row
 from streams import interpreter, learn, make, play_compiled, same_bits, stories
 
@@ -43,7 +42,7 @@ def test_the_order_of_answers_within_a_round_is_rounding_only(story, order):
     """Apply what one round delivers in another order: only the last bits of the weights may move."""
     learner = make(dt.Delaytron, story, gamma=0.2)
     decisions = [learner.decide(x) for x in story.rows()]
-    plays = [learner.ledger.play(decision.id) for decision in decisions]
+    plays = [learner.book.play(decision.id) for decision in decisions]
     answers = [int(decision.label == y) for decision, y in zip(decisions, story.y, strict=True)]
     shuffled = list(zip(plays, answers, strict=True))
     order.shuffle(shuffled)

@@ -77,11 +77,11 @@ def test_exact_pa_meets_its_constraints_and_the_optimality_conditions(seed, corr
     (W, x, label), sign = problems(seed), 1.0 if correct else -1.0
     V = updated(dt.ExactPa(K, D), W, x, label, correct)
     tau, total = multipliers(W, V, x, label, sign)
-    room = margins(V, x, label, sign) - 1.0
-    assert (room > -1e-9).all()  # primal feasible
+    slack = margins(V, x, label, sign) - 1.0
+    assert (slack > -1e-9).all()  # primal feasible
     assert (tau > -1e-9).all()  # dual feasible
     np.testing.assert_allclose(tau.sum(), total, atol=1e-9)  # stationary
-    np.testing.assert_allclose(tau * room, 0.0, atol=1e-9)  # complementary, so the duality gap is 0
+    np.testing.assert_allclose(tau * slack, 0.0, atol=1e-9)  # complementary, so the duality gap is 0
 
 
 @given(seed=st.integers(0, 10**6), correct=st.booleans(), C=st.sampled_from([0.01, 0.1, 1.0]))

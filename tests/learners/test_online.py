@@ -1,6 +1,5 @@
 """The online object: late, repeated, conflicting, unknown and malformed input."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,6 +8,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 import delaytron as dt
 from delaytron.simulation.simulate import simulate
+from forms import everything
 from streams import answer, same_bits
 
 ROWS = np.random.default_rng(3).normal(size=(40, 5))
@@ -23,18 +23,6 @@ def trained(cls=dt.Delaytron, rows=ROWS, **settings):
     learner.decide(rows[0])
     answer(learner, decisions[1], 0)
     return learner
-
-
-def everything(learner):
-    """Return all that a learner is, to compare to the bit."""
-    ledger = learner.ledger
-    plays = [
-        (*p._replace(x=None, extra=p.extra.tobytes()), p.x.values.tobytes(), str(p.x.indices))
-        for p in map(ledger.play, ledger.plays)
-    ]
-    state = [field.tobytes() for field in learner.state]
-    draws = json.dumps(learner._draws.bit_generator.state)
-    return state, plays, ledger.answers.tobytes(), sorted(ledger.arrived.items()), ledger.settled, draws, learner.sparse
 
 
 def broken_row(indices):
@@ -95,15 +83,15 @@ BAD_FEEDBACK = [
         (3,),
         {},
         dt.InvalidInput,
-        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\); got ",
+        r"Delaytron was given .*; use feedback\(id, correct=...\) or feedback\(id, reward=...\)",
     ),
     (
         (3,),
         {"label": 1},
         dt.InvalidInput,
-        r"Delaytron takes feedback\(id, correct=...\) or feedback\(id, reward=...\); got ",
+        r"Delaytron was given .*; use feedback\(id, correct=...\) or feedback\(id, reward=...\)",
     ),
-    ((3, True), {"label": 1}, dt.InvalidInput, "; got correct=True, label=1"),
+    ((3, True), {"label": 1}, dt.InvalidInput, "was given correct=True, label=1; use "),
 ]
 
 
@@ -157,7 +145,7 @@ def test_an_interrupted_update_keeps_the_answer(monkeypatch):
 
 
 def interrupted(*_):
-    """Stand in for compiled code before which the user loses patience."""
+    """Replaces compiled code; raises KeyboardInterrupt."""
     raise KeyboardInterrupt
 
 
@@ -225,7 +213,7 @@ def test_a_perceptron_is_told_the_true_label():
     learner = dt.Perceptron(3, 2, seed=0)
     decision = learner.decide([1.0, 0.5])
     assert (decision.label, decision.prob) == (0, 1.0)
-    with pytest.raises(dt.InvalidInput, match=r"Perceptron takes feedback\(id, label=...\); got "):
+    with pytest.raises(dt.InvalidInput, match=r"Perceptron was given .*; use feedback\(id, label=...\)"):
         learner.feedback(decision.id, correct=True)
     with pytest.raises(dt.InvalidInput, match=r"label must be in 0..2, got 3"):
         learner.feedback(decision.id, label=3)
@@ -292,7 +280,7 @@ def test_a_constructor_says_what_is_allowed(settings, message):
 
 
 def test_adaptive_delaytron_checks_its_words():
-    with pytest.raises(dt.InvalidInput, match="tracker must be one of cumulative, instant; got 'other'"):
+    with pytest.raises(dt.InvalidInput, match="tracker must be one of cumulative, instant, got 'other'"):
         dt.AdaptiveDelaytron(3, 2, tracker="other")
     with pytest.raises(dt.InvalidInput, match="restart must be True or False, got 'no'"):
         dt.AdaptiveDelaytron(3, 2, restart="no")

@@ -46,7 +46,7 @@ OTHERS = [  # the name in the reference, the learner, its parameters
 
 
 class Script:
-    """Stands in for the learner's stream of draws."""
+    """Replaces the learner's stream of draws."""
 
     def __init__(self, draws):
         self.draws = list(draws)

@@ -1,43 +1,32 @@
 """Rewards between wrong and right: what they do, when they come late, and who takes none."""
 
 from copy import deepcopy
-from math import sqrt
+from math import exp, sqrt
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_online import everything
 
 import delaytron as dt
-from delaytron.kernels.loop import EXPIRED
-from delaytron.learners.ledger import LAPSED
-from forms import ROWS, TRUE, D, K, forms, fresh, state_bits, taught
+import paper_logit
+from delaytron.files.tensors import pack_tensors, read_tensors
+from delaytron.learners.book import Book
+from forms import FORMS, ROWS, TRUE, D, K, everything, forms, fresh, state_bits, taught
+from paper import sample
+from streams import known_rounds
 
-AFFINE = [
-    "banditron",
-    "delaytron",
-    "adaptive_delaytron",
-    "hinge_delaytron",
-    "gap",
-    "confidit",
-    "confidit diagonal",
-    "rcnbf",
-    "dilute",
-    "dilute set",
-    "exp3",
-    "exp3 eta",
-    "standardized",
-]
-SOFT = ["ova_logistic", "ova_logistic squarecb", "bandit_logit", "bandit_logit replay"]
-NONE = ["soba", "newtron", "pab", "exact_pa", "perceptron", "passive_aggressive", "rcnbf estimate"]
+TAKING = [form for form in FORMS if fresh(form).takes_rewards]
+AFFINE = [form for form in TAKING if fresh(form).rule.corrects_exactly]  # a reward mixes "wrong" and "right"
+SOFT = [form for form in TAKING if form not in AFFINE]
+NONE = [form for form in FORMS if form not in TAKING]
 rewards = st.floats(0.0, 1.0, exclude_min=True, exclude_max=True)
 
 
 def answered(learner, number, **answer):
     """Return a copy of the learner that has taken this answer."""
-    twin = deepcopy(learner)
-    assert twin.feedback(number, **answer) == "accepted"
+    twin, known = deepcopy(learner), learner.book.known(number)
+    assert twin.feedback(number, **answer) == ("corrected" if known.correctable else "accepted")
     twin.flush()
     return twin
 
@@ -45,15 +34,8 @@ def answered(learner, number, **answer):
 def numbers(learner):
     """Return all numbers that last of a state."""
     fields = {name: field for name, field in learner.state._asdict().items() if name not in learner.rule.scratch}
-    fields.pop("change", None)  # the room of dilute
+    fields.pop("change", None)  # a buffer of dilute
     return np.concatenate([np.ravel(field).astype(float) for field in fields.values()])
-
-
-def test_every_learner_is_in_one_of_the_lists():
-    assert {form.split()[0] for form in AFFINE + SOFT} - {"standardized"} == {
-        name for name, cls in dt.LEARNERS.items() if cls.takes_rewards
-    }
-    assert {form for form in NONE if not fresh(form).takes_rewards} == set(NONE)
 
 
 @pytest.mark.parametrize("form", forms(AFFINE))
@@ -78,17 +60,17 @@ def test_wrong_and_right_differ(form):
 
 @pytest.mark.parametrize("form", forms(AFFINE + SOFT))
 def test_one_and_zero_are_right_and_wrong_to_the_bit(form):
-    told, rewarded = fresh(form), fresh(form)
+    plain, rewarded = fresh(form), fresh(form)
     decisions = []
     for t in range(40):
         if t >= 3:
             right = t % 3 == 0
-            told.feedback(t - 2, correct=right)
+            plain.feedback(t - 2, correct=right)
             rewarded.feedback(t - 2, reward=(0.0, 1.0)[right] if t % 2 else int(right))
-        decisions.append((told.decide(ROWS[t]), rewarded.decide(ROWS[t])))
+        decisions.append((plain.decide(ROWS[t]), rewarded.decide(ROWS[t])))
     assert all(one == other for one, other in decisions)
-    assert state_bits(told) == state_bits(rewarded)
-    assert told.ledger.answers == rewarded.ledger.answers
+    assert state_bits(plain) == state_bits(rewarded)
+    assert known_rounds(plain) == known_rounds(rewarded)
 
 
 @pytest.mark.parametrize("form", forms(AFFINE))
@@ -96,7 +78,7 @@ def test_one_and_zero_are_right_and_wrong_to_the_bit(form):
 def test_a_late_reward_is_exact(form, reward):
     learner = taught(form, expire_after=1000, on_expiry="wrong")
     late = deepcopy(learner)
-    late._end_wait(40, EXPIRED, LAPSED)
+    late.end(Book.expire, 40)
     late.flush()
     np.testing.assert_allclose(
         numbers(answered(late, 40, reward=reward)),
@@ -123,25 +105,12 @@ def test_an_instance_of_a_pool_takes_a_reward_as_its_base_does(form, correct_lat
     np.testing.assert_allclose(pool.weights, base.weights, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("form", forms(["banditron", "gap", "ova_logistic", "confidit diagonal", "dilute"]))
-@pytest.mark.parametrize("wait", [{}, {"expire_after": 2, "on_expiry": "wrong"}], ids=["waits", "expires"])
-def test_the_average_is_the_mean_of_the_weights_of_all_rounds(form, wait):
-    learner, seen = fresh(form, average=True, **wait), []
-    for t in range(30):
-        if t >= 4:
-            learner.feedback(t - 3, reward=t % 5 / 4)
-        learner.decide(ROWS[t])
-        seen.append(learner.weights_of(learner.state))
-    np.testing.assert_allclose(learner.weights, np.mean(seen, axis=0), rtol=1e-9, atol=1e-9)
-    assert np.abs(seen[-1]).max() > 0
-
-
 @pytest.mark.parametrize("form", forms(NONE))
 def test_who_takes_none_says_so(form):
     learner = taught(form)
     before = everything(learner)
     word = learner.feedback_type
-    message = rf"{type(learner).__name__} takes feedback\(id, {word}=\.\.\.\); got "
+    message = rf"{type(learner).__name__} was given reward=0\.5; use feedback\(id, {word}=\.\.\.\)$"
     with pytest.raises(dt.InvalidInput, match=message):
         learner.feedback(40, reward=0.5)
     assert everything(learner) == before
@@ -150,7 +119,7 @@ def test_who_takes_none_says_so(form):
 def test_a_pool_takes_what_its_base_takes():
     pool = dt.Bold(dt.Pab(K, D, seed=0))
     pool.decide(ROWS[0])
-    with pytest.raises(dt.InvalidInput, match=r"Bold takes feedback\(id, correct=\.\.\.\); got "):
+    with pytest.raises(dt.InvalidInput, match=r"Bold was given reward=0\.5; use feedback\(id, correct=\.\.\.\)$"):
         pool.feedback(1, reward=0.5)
 
 
@@ -163,9 +132,9 @@ BAD = [
     ({"reward": np.array([0.5])}, "reward must be a finite number"),
     (
         {"reward": 0.5, "correct": True},
-        r"takes feedback\(id, correct=...\) or feedback\(id, reward=...\); got ",
+        r"was given correct=True, reward=0\.5; use feedback\(id, correct=...\) or feedback\(id, reward=...\)",
     ),
-    ({"reward": 0.5, "label": 1}, "; got label=1, reward=0.5"),
+    ({"reward": 0.5, "label": 1}, "was given label=1, reward=0.5; use "),
 ]
 
 
@@ -177,16 +146,6 @@ def test_what_is_no_reward_is_refused_and_changes_nothing(answer, message):
         learner.feedback(40, **answer)
     assert "\n" not in str(caught.value)
     assert everything(learner) == before
-
-
-def test_noise_flips_right_and_wrong_and_refuses_what_is_between():
-    learner = taught("delaytron", noise=(0.1, 0.2))
-    before = everything(learner)
-    with pytest.raises(dt.InvalidInput, match=r"give correct=True or False, got reward=0\.5"):
-        learner.feedback(40, reward=0.5)
-    assert everything(learner) == before
-    assert learner.feedback(40, reward=1.0) == "accepted"
-    assert learner.feedback(39, reward=0) == "accepted"
 
 
 def test_a_second_reward_must_agree():
@@ -202,16 +161,106 @@ def test_a_second_reward_must_agree():
 
 def test_the_estimate_of_a_reward_is_unbiased():
     """Over all draws of one round, Banditron's step with rewards r has the mean sum_k r_k e_k - e_greedy, times x."""
-    told, mean, end = [0.1, 0.9, 0.0, 0.4, 1.0], np.zeros((K, D)), 0.0
+    given_rewards, mean, end = [0.1, 0.9, 0.0, 0.4, 1.0], np.zeros((K, D)), 0.0
     learner = taught("banditron")
     before = answered(learner, 40, correct=bool(TRUE[39])).weights
     while end < 1 - 1e-12:
         twin = answered(learner, 40, correct=bool(TRUE[39]))
         twin._draws = type("Fixed", (), {"random": lambda self, u=end: u})()
         decision = twin.decide(ROWS[50])
-        mean += decision.prob * (answered(twin, decision.id, reward=told[decision.label]).weights - before)
+        mean += decision.prob * (answered(twin, decision.id, reward=given_rewards[decision.label]).weights - before)
         end += decision.prob
-    expected = np.outer(told, ROWS[50])
+    expected = np.outer(given_rewards, ROWS[50])
     expected[decision.greedy] -= ROWS[50]
     np.testing.assert_allclose(mean, expected, atol=1e-12)
     assert sqrt(np.square(expected).sum()) > 1
+
+
+# Rewards in files.
+
+
+@pytest.mark.parametrize("form", forms(TAKING))
+def test_rewards_are_saved_applied_or_not(form, tmp_path):
+    learner = taught(form)
+    learner.feedback(40, reward=0.3)
+    learner.save(tmp_path / "a")
+    again = dt.load(tmp_path / "a")
+    assert everything(again) == everything(learner)
+    for t, x in enumerate(ROWS[40:]):
+        assert learner.decide(x) == again.decide(x)
+        for one in (learner, again):
+            assert one.feedback(40, reward=0.3) == "duplicate"
+            assert one.feedback(41 + t, reward=t / 20) == "accepted"
+    assert everything(again) == everything(learner)
+
+
+def test_a_reward_in_a_file_of_right_and_wrong_is_refused(tmp_path):
+    learner = taught("perceptron")
+    learner.feedback(40, label=2)
+    learner.save(tmp_path / "a")
+    texts, tensors = read_tensors(tmp_path / "a")
+    for value in (0.5, 5.0):
+        changed = tensors | {"ended.value": np.full(tensors["ended.value"].size, value)}
+        (tmp_path / "a").write_bytes(b"".join(pack_tensors(changed, texts)))
+        with pytest.raises(dt.InvalidInput, match="ended is inconsistent"):
+            dt.load(tmp_path / "a")
+
+
+# Rewards as soft targets: as if the label were right with that chance.
+
+
+@given(reward=rewards, late=st.booleans())
+def test_one_against_all_learns_from_a_soft_target(reward, late):
+    learner = taught("ova_logistic", expire_after=1000, on_expiry="wrong")
+    learner.decide(ROWS[50])
+    past = learner.book.play(41)
+    w, G = learner.state.W[past.label].copy(), learner.state.G[past.label].copy()
+    if late:
+        learner.end(Book.expire, 41)
+        learner.flush()
+    for target in [0.0, reward] if late else [reward]:
+        g = (1 / (1 + exp(-(w @ past.x.values))) - target) * past.x.values
+        G += g**2
+        w -= 0.2 * g / np.sqrt(G)
+    after = answered(learner, 41, reward=reward)
+    np.testing.assert_allclose(after.state.W[past.label], w, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(after.state.G[past.label], G, rtol=1e-12, atol=1e-12)
+
+
+def transcribed_logit(X, given_rewards, draws):
+    """Return labels, probabilities and weights of the default learner, by the reward of each round, two rounds late."""
+    rows, logit, watch = paper_logit.Rows(D), paper_logit.Logit(K, D, 1.0), paper_logit.Watch(0)
+    plays, confirmations, n, played = np.zeros(K), np.zeros(K), 0, []
+    for t, x in enumerate(X, 1):
+        if t > 1 and rows.is_due():
+            rows.refresh(1.0)
+            rows.due = min(rows.due, rows.n + max(1, t // 16))
+            logit.refresh(1.0, rows.varies())
+        if t > 2:
+            past, (label, _) = t - 2, played[t - 3]
+            watch.hear(2, given_rewards[past - 1])
+            n += 1
+            confirmations[label] += given_rewards[past - 1]
+            logit.learn(rows.standardize(X[past - 1]), label, given_rewards[past - 1])
+        P = paper_logit.inverse_gaps(logit.chances(rows.standardize(x)), n, plays, confirmations, 0.0)
+        label = sample(P, draws[t - 1])
+        plays[label] += 1
+        rows.new.append(x)
+        played.append((label, P[label]))
+    assert not watch.changed
+    return played, logit.W
+
+
+@given(seed=st.integers(0, 2**32))
+def test_the_default_learner_learns_from_a_soft_target(seed):
+    rng = np.random.default_rng(seed)
+    X, given_rewards = rng.normal(size=(40, D)), rng.random(40)
+    learner = dt.BanditLogit(K, D, seed=seed)
+    played, W = transcribed_logit(X, given_rewards, deepcopy(learner._draws).random(40))
+    for t, x in enumerate(X):
+        if t >= 2:
+            learner.feedback(t - 1, reward=float(given_rewards[t - 2]))
+        decision = learner.decide(x)
+        assert decision.label == played[t][0]
+        assert decision.prob == pytest.approx(played[t][1], rel=1e-9)
+    np.testing.assert_allclose(learner.weights, W, rtol=1e-9, atol=1e-9)

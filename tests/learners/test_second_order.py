@@ -11,11 +11,9 @@ from scipy.sparse import csr_array
 from test_paper import DELAYS, DRAWS, GAMMA, LEARNERS, K, T, X, Y
 
 import delaytron as dt
-from delaytron.kernels.second_order import LATE, REFRESH, check_memory
-from delaytron.learners.confidit import Confidit
-from delaytron.learners.newtron import Newtron
-from delaytron.learners.rows import as_row
-from delaytron.learners.soba import Soba
+from delaytron.kernels.second_order import LATE, REFRESH
+from delaytron.learners.arguments import as_row
+from delaytron.learners.second_order import Confidit, Newtron, Soba, check_full_matrix
 from delaytron.records import Play
 from paper_second_order import softmax
 from streams import correct_late, learn, make, play_online, same_bits, stories
@@ -329,14 +327,6 @@ def test_only_a_full_matrix_moves_weights_beyond_the_features_of_the_row(cls, fo
     learn(learner, past._replace(x=row), True)
     moved = np.flatnonzero((learner.weights != before).any(axis=0))
     assert moved.tolist() == ([1, 3] if form == "diagonal" else [0, 1, 2, 3, 4, 5])
-    assert learner.averages == (form == "diagonal")
-
-
-@pytest.mark.parametrize("cls", CLASSES)
-def test_the_average_is_refused_with_a_full_matrix_and_kept_with_a_diagonal_one(cls):
-    assert cls(3, 2, matrix="diagonal", average=True).average
-    with pytest.raises(dt.InvalidInput, match="no averaged weights"):
-        cls(3, 2, matrix="full", average=True)
 
 
 @pytest.mark.parametrize(("cls", "needs"), [(Soba, "119 GiB"), (Newtron, "119 GiB"), (Confidit, "29.8 GiB")])
@@ -353,11 +343,11 @@ def test_a_matrix_too_large_for_the_memory_is_refused_before_any_is_taken(cls, n
 
 
 def test_the_limit_itself_is_allowed():
-    check_memory(1, 2**14)
-    check_memory(4, 2**13)
-    for matrices, n in ((1, 2**14 + 1), (4, 2**13 + 1)):
+    check_full_matrix(4, 2**12, per_class=False)
+    check_full_matrix(4, 2**13, per_class=True)
+    for n, per_class in ((2**12 + 1, False), (2**13 + 1, True)):
         with pytest.raises(dt.InvalidInput):
-            check_memory(matrices, n)
+            check_full_matrix(4, n, per_class=per_class)
 
 
 def test_full_soba_runs_at_the_size_of_synsep_and_works_on_one_matrix_in_place():
@@ -375,7 +365,7 @@ def test_full_soba_runs_at_the_size_of_synsep_and_works_on_one_matrix_in_place()
 
 
 @pytest.mark.parametrize(
-    ("cls", "settings", "told"),
+    ("cls", "settings", "message"),
     [
         (Soba, {"a": 0.0}, "a must be above 0"),
         (Soba, {"matrix": "diag"}, "did you mean diagonal"),
@@ -390,8 +380,8 @@ def test_full_soba_runs_at_the_size_of_synsep_and_works_on_one_matrix_in_place()
         (Soba, {"n_features": "many", "matrix": "full"}, "n_features must be an integer"),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(cls, settings, told):
-    with pytest.raises(dt.InvalidInput, match=told):
+def test_parameters_out_of_range_are_refused(cls, settings, message):
+    with pytest.raises(dt.InvalidInput, match=message):
         cls(**{"n_classes": 3, "n_features": 2} | settings)
 
 

@@ -45,6 +45,42 @@ def test_classes_are_those_that_are_asked_for(tmp_path):
     assert log.allowed.tolist() == [[True, False, True]] * 2
 
 
+def test_an_outcome_is_as_late_as_its_line(tmp_path):
+    lines = [
+        *[
+            outcome("e1", 1.0),
+            event("e0"),
+            event("bad", reward=7.0, observed=False),
+            event("e1"),
+            event("e2", reward=0.0),
+        ],
+        *[outcome("bad", 9.0), outcome("e0", 0.5), event("e3"), outcome("e0", 1.0), outcome("e1", 0.0), event("e4")],
+        *[outcome("e3", 0.0), outcome("e2", 0.0)],
+    ]
+    log = read(tmp_path, *lines, skip_bad=True)
+    assert log.table["id"].to_pylist() == ["e0", "e1", "e2", "e3", "e4"]
+    assert log.delays.tolist() == [2, 0, 0, 1, -1]
+    assert log.outcomes[:4].tolist() == [0.5, 1.0, 0.0, 0.0]
+
+
+def test_own_features_of_actions_are_chosen(tmp_path):
+    prices = [[{"id": "a", "price": price}, {"id": "b", "size": 1}] for price in (1, 2)]
+    lines = [event(f"e{k}", multi=multi, context={"hour": 7}) for k, multi in enumerate(prices)]
+    varying = {"a": {"id": "a", "price": 1}}
+    for chosen, expected in (("varying", varying), ("all", varying | {"b": {"id": "b", "size": 1}}), ("none", None)):
+        features = read(tmp_path, *lines, action_features=chosen).features[0]
+        assert features == ({"hour": 7} if expected is None else {"hour": 7, "_action": expected})
+    with pytest.raises(dt.InvalidInput, match="action_features must be"):
+        read(tmp_path, *lines, action_features="some")
+
+
+def test_several_files_are_one_log(tmp_path):
+    files = [write(tmp_path / f"{k}.dsjson", [event(f"e{k}", k)]) for k in range(2)]
+    write(tmp_path / "late.dsjson", [outcome("e0", 1.0)])
+    log = dt.logs.read_dsjson([*files, tmp_path / "late.dsjson"])
+    assert (log.labels.tolist(), log.delays.tolist()) == ([0, 1], [1, -1])
+
+
 def test_places_at_which_other_actions_stand_are_warned_of(tmp_path):
     there, back = ([{"topic": topic} for topic in order] for order in (("art", "news"), ("news", "art")))
     lines = event("e1", reward=1, multi=there), event("e2", reward=0, multi=back)

@@ -1,9 +1,11 @@
-"""`dt.logs.Log`: what is given comes back, from arrays and from files; what is wrong is said in one line."""
+"""dt.logs.Log: arrays in and out, refusals, Parquet and compressed files."""
 
+import gzip
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 import delaytron as dt
+from delaytron.logs.dsjson import format_time, parse_time
 from delaytron.logs.schema import About, log_schema
-from delaytron.logs.times import format_time, parse_time
 
 GOOD = {
     "features": [[1.0, 0], [0, 2], [3, 0]],
@@ -195,7 +197,7 @@ def test_tables_of_other_tools_are_taken_if_they_fit(tmp_path):
         ({"learner": 3}, "learner must be a list, got 3"),
         ({"actions": 3}, "actions must be a list, got 3"),
         ({"probs": [np.nan, 0.5, 0.5]}, "probs must be above 0 and at most 1, got nan in row 0"),
-        ({"rewards": ["a", 1, 0]}, "rewards must be 3 numbers, one for each row; got <U"),
+        ({"rewards": ["a", 1, 0]}, "rewards must be 3 numbers, one for each row, got <U"),
         ({"labels": [[0], [1, 2], [0]]}, "labels must have one entry for each row, got rows of different lengths"),
         ({"allowed": [[True, True, False]] * 3}, "label must be among the allowed classes, got label 2 in row 0"),
         ({"allowed": [[1, 0, 1]] * 3}, "allowed must be True or False"),
@@ -256,7 +258,10 @@ def broken(name, values, kind):
         (broken("allowed", [[2, 2], None, None], pa.list_(pa.int32())), "allowed classes must differ"),
         (broken("probabilities", [[1.0], None, None], pa.list_(pa.float64())), "probabilities must have 3 numbers"),
         (broken("decided_at", [1, None, 2], pa.timestamp("ns", tz="UTC")), "decided_at must be there in every row or"),
-        (broken("received_at", [1, 2, 3], pa.timestamp("ns", tz="UTC")), "received_at must be there in every row with"),
+        (
+            broken("received_at", [1, 2, 3], pa.timestamp("ns", tz="UTC")),
+            "received_at must be there in rows with an outcome only",
+        ),
     ],
 )
 def test_a_table_that_is_no_log_is_refused(tmp_path, table, said):
@@ -324,3 +329,48 @@ def test_times_are_read_as_they_are_written(nanoseconds):
 )
 def test_what_is_no_time_is_none(text):
     assert parse_time(text) is None
+
+
+# The files of logs: compressed by their endings, and one line where there is none
+
+
+LOG = dt.logs.from_arrays(
+    features=[{"mood": "tired"}, {"mood": "awake"}], labels=[1, 0], probs=[0.5, 0.25], rewards=[1, 0], n_classes=3
+)
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz"])
+def test_a_compressed_log_is_read_again(tmp_path, ending):
+    dt.logs.write_dsjson(LOG, tmp_path / f"log.dsjson.{ending}")
+    again = dt.logs.read_dsjson(tmp_path / f"log.dsjson.{ending}")
+    assert again.labels.tolist() == [1, 0]
+    assert again.probs.tolist() == [0.5, 0.25]
+
+
+def test_what_is_compressed_is_what_is_written_plainly(tmp_path):
+    dt.logs.write_dsjson(LOG, tmp_path / "log.dsjson")
+    dt.logs.write_dsjson(LOG, tmp_path / "log.dsjson.gz")
+    assert gzip.decompress((tmp_path / "log.dsjson.gz").read_bytes()) == (tmp_path / "log.dsjson").read_bytes()
+
+
+def test_a_log_that_is_not_there(tmp_path):
+    with pytest.raises(dt.InvalidInput, match=r"there is no file '.*none\.parquet'"):
+        dt.logs.read_parquet(tmp_path / "none.parquet")
+
+
+@pytest.mark.parametrize("wrong", [pd.DataFrame({"item_id": [0]}), None, 3])
+def test_open_bandit_is_a_file_or_a_dict(wrong):
+    with pytest.raises(dt.InvalidInput, match="source must be the path of a CSV file, or a dict, got"):
+        dt.logs.read_open_bandit(wrong)
+
+
+@pytest.mark.parametrize("write", [dt.logs.write_parquet, dt.logs.write_dsjson])
+def test_only_a_log_is_written(write, tmp_path):
+    with pytest.raises(dt.InvalidInput, match=r"log must be a dt\.logs\.Log, got NoneType; read one by "):
+        write(None, tmp_path / "log")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_log_is_made_of_a_table():
+    with pytest.raises(dt.InvalidInput, match=r"table must be a pyarrow\.Table, got NoneType"):
+        dt.logs.Log(None)

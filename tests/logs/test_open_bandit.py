@@ -1,6 +1,9 @@
 """The columns of the Open Bandit Dataset, and the dict of Open Bandit Pipeline."""
 
+import bz2
 import csv
+import gzip
+import lzma
 
 import numpy as np
 import pytest
@@ -59,13 +62,26 @@ def test_items_are_what_their_file_says(tmp_path):
     assert dt.logs.to_open_bandit(log)["action_context"].shape == (5, 7)
 
 
-def test_what_is_written_is_read_again(tmp_path):
-    log = dt.logs.read_open_bandit(write(tmp_path / "all.csv", SAMPLE), n_actions=9)
-    dt.logs.write_open_bandit(log, tmp_path / "again.csv")
-    assert dt.logs.read_open_bandit(tmp_path / "again.csv", n_actions=9).table.equals(log.table, check_metadata=True)
-    with (tmp_path / "again.csv").open(newline="") as file:
-        header = next(csv.reader(file))
-    assert header == [name for name in HEADER if name not in ("user-item_affinity_0", "user-item_affinity_3")]
+@pytest.mark.parametrize(("ending", "compress"), [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)])
+def test_compressed_files_are_read(tmp_path, ending, compress):
+    plain = write(tmp_path / "all.csv", SAMPLE)
+    packed = tmp_path / f"all.csv.{ending}"
+    packed.write_bytes(compress(plain.read_bytes()))
+    expected = dt.logs.read_open_bandit(plain).table
+    assert dt.logs.read_open_bandit(packed).table.equals(expected, check_metadata=True)
+
+
+def test_an_empty_click_is_an_outcome_that_has_not_come(tmp_path):
+    rows = [list(row) for row in SAMPLE]
+    rows[2][HEADER.index("click")] = ""
+    log = dt.logs.read_open_bandit(write(tmp_path / "all.csv", rows))
+    assert np.isnan(log.outcomes).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("wrong", [None, {}])
+def test_only_a_log_becomes_a_dict(wrong):
+    with pytest.raises(dt.InvalidInput, match=r"log must be a dt\.logs\.Log"):
+        dt.logs.to_open_bandit(wrong)
 
 
 def test_context_has_a_column_for_each_number_and_each_text(tmp_path):
@@ -101,7 +117,7 @@ def test_a_dict_comes_in_and_goes_out(left_out):
 
 def test_missing_outcomes_are_not_counted_without_a_word():
     log = dt.logs.from_arrays(features=np.eye(2), labels=[0, 1], probs=[0.5, 0.5], rewards=[1, None], n_classes=2)
-    with pytest.raises(dt.InvalidInput, match="1 of 2 have not come"):
+    with pytest.raises(dt.InvalidInput, match="1 of 2 decisions have none"):
         dt.logs.to_open_bandit(log)
     assert dt.logs.to_open_bandit(log, missing_reward=0)["reward"].tolist() == [1.0, 0.0]
 

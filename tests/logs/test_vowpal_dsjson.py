@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import delaytron as dt
-from delaytron.logs import Event, read_records
-from delaytron.model.log_import import import_dsjson
-from delaytron.model.log_survey import LogTerms
+from delaytron.cli.import_log import import_dsjson
+from delaytron.logs.dsjson import Event, read_records
+from delaytron.logs.events import EventTerms
 from delaytron.model.verify import verify_journal
 from dsjson_lines import DRINKS, MULTI, event, outcome, write
 
@@ -22,6 +22,7 @@ OPTIONS = {
     "ngrams": 1,
     "expire_after": None,
     "on_expiry": "drop",
+    "correct_within": None,
     "seed": 7,
 }
 MOODS = ["tired", "thirsty", "hungry"]
@@ -70,10 +71,10 @@ def test_vowpal_wabbit_learns_from_as_many_lines_as_we_do(pyvw, tmp_path):
     lines = [event(f"e{i}", i % 3, 0.5, i % 2) for i in range(20)]
     lines[7:7] = [outcome("e3", 1.0), "[CHECKPOINT INFO LINE]", event("s", reward=1.0, _skipLearn=True)]
     path = write(tmp_path / "log.dsjson", lines)
-    found = import_dsjson([path], tmp_path / "shop.db", LogTerms(), OPTIONS)
+    found = import_dsjson([path], tmp_path / "shop.db", EventTerms(), OPTIONS)
     with workspace(pyvw, f"--cb_explore_adf -d {path}") as vw:
         vw.run_parser()
-        assert vw.get_weighted_examples() == found.counts.imported == 20
+        assert vw.get_weighted_examples() == found.learned.recorded == 20
 
 
 def play(pyvw, rounds):
@@ -106,8 +107,8 @@ def play(pyvw, rounds):
 def test_a_log_of_vowpal_wabbits_own_decisions_becomes_a_model(pyvw, tmp_path):
     lines, unanswered = play(pyvw, 400)
     path = write(tmp_path / "log.dsjson", lines)
-    found = import_dsjson([path], tmp_path / "shop.db", LogTerms(), OPTIONS)
-    assert (found.counts.imported, found.open) == (400, len(unanswered))
+    found = import_dsjson([path], tmp_path / "shop.db", EventTerms(), OPTIONS)
+    assert (found.learned.recorded, found.open) == (400, len(unanswered))
     outcomes = [line["RewardValue"] for line in lines if "c" not in line]
     assert found.mean_reward == pytest.approx(np.mean(outcomes))
     assert verify_journal(tmp_path / "shop.db").mismatch is None

@@ -10,12 +10,15 @@ class Entry:
     round: int
     label: object
     at: int
+    given: tuple = ()
+    decision: object = None
+    correctable: bool = False
     status: str = "open"
     value: float | None = None
 
 
 class Account:
-    """What became of every id, and the words that are said."""
+    """The status of every id, and the replies to answers."""
 
     def __init__(self, classes, expire_after, on_expiry, clock):
         self.names = list(classes)
@@ -23,9 +26,10 @@ class Account:
         self.entries = {}
         self.rounds = expire_after if isinstance(expire_after, int) else None
         self.time = 60 * 10**9 if expire_after == "60s" else None
-        self.takes_late_answers = on_expiry == "wrong"
+        self.takes_late_answers = on_expiry == "wrong"  # until ten times the limit has passed since the expiry
         self.clock = clock
         self.n_expired = 0
+        self.n_corrected = 0
         self.n_late = 0
 
     def ids(self, status):
@@ -37,32 +41,43 @@ class Account:
     def allows(self, allowed):
         return allowed is None or set(allowed) <= set(self.active())
 
-    def are_new(self, ids, n):
-        return len(ids) == n == len(set(ids)) and not set(ids) & self.entries.keys()
+    def error_of(self, ids, inputs):
+        """Return the error of a request for decisions with these ids, or None: a retry must have the same input."""
+        if len(ids) != len(inputs) or len(set(ids)) < len(ids):
+            return dt.InvalidInput
+        known = [
+            (self.entries[issued], given) for issued, given in zip(ids, inputs, strict=True) if issued in self.entries
+        ]
+        return dt.ConflictingDecision if any(entry.given != given for entry, given in known) else None
 
-    def decided(self, decision, allowed):
-        """Write a decision down; as its round begins, others expire."""
+    def decided(self, decision, allowed, given=()):
+        """Write a decision down, or compare it with the stored one; as its round begins, others expire."""
+        if decision.id in self.entries:
+            assert decision == self.entries[decision.id].decision
+            return
         number = len(self.entries) + 1
         assert decision.round == number
-        assert decision.id not in self.entries
         assert decision.label in (self.active() if allowed is None else allowed)
         assert 0 < decision.prob <= 1
         if self.rounds is not None:
-            self._expire(lambda entry: number - entry.round >= self.rounds)
-        self.entries[decision.id] = Entry(number, decision.label, self.clock.uptime)
+            self._expire(lambda entry: number - entry.round, self.rounds)
+        self.entries[decision.id] = Entry(number, decision.label, self.clock.uptime, given, decision)
 
     def expire_by_time(self):
         if self.time is not None:
-            self._expire(lambda entry: self.clock.uptime - entry.at >= self.time)
+            self._expire(lambda entry: self.clock.uptime - entry.at, self.time)
 
-    def _expire(self, is_due):
+    def _expire(self, age_of, limit):
         for entry in self.entries.values():
-            if entry.status == "open" and is_due(entry):
+            if entry.status == "open" and age_of(entry) >= limit:
                 entry.status = "expired"
+                entry.correctable = self.takes_late_answers
                 self.n_expired += 1
+            if age_of(entry) >= 11 * limit:
+                entry.correctable = False
 
     def answered(self, id, answer):
-        """Return what is said to an answer."""
+        """Return the reply to an answer."""
         if "label" in answer and answer["label"] not in self.names:
             return dt.InvalidInput
         entry = self.entries.get(id)
@@ -70,16 +85,21 @@ class Account:
             return dt.UnknownDecision
         ((form, given),) = answer.items()
         value = float(entry.label == given) if form == "label" else float(given)
-        if entry.status == "answered":
+        if entry.status == "cancelled":
+            return "cancelled"
+        if entry.value is not None:
             return "duplicate" if entry.value == value else dt.ConflictingFeedback
-        if entry.status == "cancelled" or (entry.status == "expired" and not self.takes_late_answers):
-            return entry.status
-        self.n_late += entry.status == "expired"
-        entry.status, entry.value = "answered", value
-        return "accepted"
+        entry.value = value
+        if entry.status == "expired" and not entry.correctable:
+            self.n_late += 1
+            return "late"
+        self.n_corrected += entry.status == "expired"
+        reply = "corrected" if entry.status == "expired" else "accepted"
+        entry.status = "answered"
+        return reply
 
     def cancelled(self, id):
-        """Return what is said to one who wants no answer."""
+        """Return the reply to a cancellation."""
         entry = self.entries.get(id)
         if entry is None:
             return dt.UnknownDecision

@@ -1,7 +1,7 @@
-"""What the children of the crash tests of models do, and the check of what they leave.
+"""The children of the crash tests of models, and the check of the files that they leave.
 
 `python model_workload.py decide FOLDER SEED COUNT`: four threads decide, the main thread answers by a Journal.
-`python model_workload.py kill FOLDER`: a process that is ready to play the owner again and again; see `stand_by`.
+`python model_workload.py kill FOLDER`: a process that plays the owner again and again; see `serve_forks`.
 """
 
 import os
@@ -16,11 +16,24 @@ from threading import Thread
 from time import sleep
 
 import delaytron as dt
-from delaytron.journal import ANSWERED, CANCELLED, Journal
-from delaytron.model import facts, keeper
+from delaytron.answers import Status
+from delaytron.cli.import_log import import_dsjson
+from delaytron.journal import Journal
+from delaytron.logs.events import EventTerms
+from delaytron.model import engine, facts
 from delaytron.model.verify import verify_journal
 
 NAME = "a.db"
+IMPORTED = {
+    "learner": "bandit_logit",
+    "parameters": {},
+    "bits": 8,
+    "ngrams": 1,
+    "expire_after": None,
+    "on_expiry": "drop",
+    "correct_within": None,
+    "seed": 7,
+}
 
 
 def open_model(folder):
@@ -66,7 +79,7 @@ def start_threads(model, acks, seed, numbers):
 
 
 def answer(journal, acks, name):
-    """Give an answer that depends on the id only, if nobody else has."""
+    """Give an answer that depends on the id only, unless there is one already."""
     reward = sum(name.encode()) % 3 / 2
     with suppress(dt.ConflictingFeedback):
         if journal.feedback(name, reward=reward) == "accepted":
@@ -123,9 +136,9 @@ def check(folder, acknowledged):
     found = verify_journal(folder / NAME)
     assert found.mismatch is None, found.mismatch
     with open_model(folder) as model:
-        store = model._keeper.store
+        store = model._engine.store
         check_acknowledged(store, acknowledged)
-        assert model.digest() == verify_journal(folder / NAME).hash  # what was in the inbox is taken in by now
+        assert model.digest() == verify_journal(folder / NAME).hash
         before = model.stats().decisions
         assert model.decide({"tokens": 0.5}).round == before + 1
     file = sqlite3.connect(folder / NAME)
@@ -135,27 +148,27 @@ def check(folder, acknowledged):
 
 
 def check_acknowledged(store, acknowledged):
-    told = {fact.id: fact for fact in store.facts() if fact.kind == facts.DECIDED}
+    stored = {fact.id: fact for fact in store.facts() if fact.kind == facts.DECIDED}
     repeated = Counter(fact.id for fact in store.facts() if fact.kind == facts.DECIDED).most_common(1)
     assert not repeated or repeated[0][1] == 1, "an id was issued twice"
     decided = [name for what, name, _ in acknowledged if what == "decided"]
     assert len(set(decided)) == len(decided), "an id was issued twice"
     for what, name, value in acknowledged:
         if what == "decided":
-            assert name in told, f"the decision {name} was lost"
-            fact = facts.decode_decided(told[name].body)
+            assert name in stored, f"the decision {name} was lost"
+            fact = facts.decode_decided(stored[name].body)
             assert value == f"{['small', 'medium', 'large'][fact.label]} {fact.prob!r}"
         elif what in ("answered", "cancelled"):
-            known = store.status(name)
-            expected = (ANSWERED, float(value)) if what == "answered" else (CANCELLED, None)
+            known = store.known(name)
+            expected = (Status.ANSWERED, float(value)) if what == "answered" else (Status.CANCELLED, None)
             assert known is not None
             assert known[:2] == expected, f"the answer to {name} was lost"
 
 
-def stand_by(folder):
-    """Compile once; then fork a child for every line: `own SEED`, `answer SEED` or `check`, and say its number.
+def serve_forks(folder):
+    """Compile once; then fork a child for every line: `own SEED`, `answer SEED`, `check` or `import LOG JOURNAL`.
 
-    `wait NUMBER` waits for the end of one, and says how it ended.
+    Its process id is printed. `wait NUMBER` waits for the end of one, and prints its exit code.
     """
     dt.Model(classes=["a", "b", "c"], bits=8).decide({"x": 1.0}, allowed=["a", "c"])
     print("ready", flush=True)  # noqa: T201
@@ -175,6 +188,8 @@ def play_child(folder, what, rest):
     try:
         if what == "check":
             check(folder, acknowledged_in(folder))
+        elif what == "import":
+            import_dsjson([folder / rest[0]], folder / rest[1], EventTerms(), IMPORTED)
         else:
             {"own": own, "answer": answer_all}[what](folder, rest[0])
         os._exit(0)
@@ -184,9 +199,9 @@ def play_child(folder, what, rest):
 
 
 if __name__ == "__main__":
-    keeper.FACTS_A_SNAPSHOT = 60  # so that there are many
+    engine.FACTS_A_SNAPSHOT = 60  # so that there are many
     task, place, *rest = sys.argv[1:]
     if task == "decide":
         decide(Path(place), rest[0], int(rest[1]))
     else:
-        stand_by(Path(place))
+        serve_forks(Path(place))

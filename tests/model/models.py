@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import delaytron as dt
-from delaytron.journal.clock import Clock
+from delaytron.journal.ids import Clock
 
 TESTS = Path(__file__).parents[1]
 NS = 10**9
@@ -51,13 +51,6 @@ class FakeClock:
             defaults.update(before)
 
 
-@pytest.fixture(name="clock")
-def clock_fixture():
-    """Return the clock of all models of a test."""
-    with FakeClock().used() as fake:
-        yield fake
-
-
 def small_model(**options):
     """Return a model that is compiled fast, of vectors of two numbers."""
     return dt.Model(CLASSES, **{"learner": "delaytron", "features": 2, "seed": 3, "gamma": 0.5} | options)
@@ -76,30 +69,39 @@ def refused(model, action, *words, error=dt.InvalidInput):
 
 
 def learner_of(model):
-    return model._keeper.core.learner
+    return model._engine.state.learner
 
 
 def abandon(model):
     """Let go of a journal as a crash does: nothing more is written. What was acknowledged is on disk."""
-    store = model._keeper.store
-    store._database.close()
-    store._reader.close()
+    store = model._engine.store
+    writer = model._engine.writer
+    writer._finalizer.detach()
+    model._engine._since_snapshot = 0
+
+    def close_connections():
+        for database in (store._database, store._reader):
+            database.close()
+
+    # In the writer's turn: SQLite crashes if a connection is closed while the thread of a snapshot commits on it.
+    writer._shared.closing = True
+    writer._shared.run_in_turn(close_connections)
     store._lock.forget()
 
 
 def replayed_digest(path):
     """Return the digest of the model that the facts of a journal make, from the first one, without snapshots."""
-    from delaytron.journal import FactStore
-    from delaytron.model.making import Recipe, make_core
-    from delaytron.model.replaying import replay_fact
+    from delaytron.journal.sqlite import SqliteStore
+    from delaytron.model.recipe import Recipe
     from delaytron.model.snapshots import digest
+    from delaytron.model.state import State
 
-    with FactStore(path) as store:
+    with SqliteStore(path) as store:
         recipe = Recipe(**json.loads(store.config)["recipe"])
-        core = make_core(recipe)
+        state = State.new(recipe)
         for fact in store.facts():
-            replay_fact(core, fact)
-    return digest(core, recipe)
+            state.replay(fact)
+    return digest(state, recipe)
 
 
 def environment():

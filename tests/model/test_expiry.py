@@ -3,13 +3,23 @@
 from datetime import timedelta
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import FakeClock, abandon, clock_fixture, learner_of, small_model  # noqa: F401
+from models import (
+    FakeClock,
+    abandon,
+    learner_of,
+    replayed_digest,
+    small_model,
+)
 
 import delaytron as dt
-from delaytron.model.waiting import Wait, read_wait
+from delaytron.learners.files import parts_of
+from delaytron.model.export import export_journal
+from delaytron.model.recipe import Wait, read_wait
+from delaytron.model.verify import verify_journal
 
 YEAR = 365 * 86400
 
@@ -25,12 +35,12 @@ TIMES = {"30s": 30, "15m": 900, "6h": 21600, "7d": 604800, "2w": 1209600, " 1.5 
 
 @pytest.mark.parametrize(("given", "seconds"), [*TIMES.items(), (timedelta(days=1), 86400), (timedelta(0, 0, 1), 1e-6)])
 def test_times_are_read(given, seconds):
-    assert read_wait(given) == Wait(clock=round(seconds * 1e9))
+    assert read_wait("expire_after", given) == Wait(clock=round(seconds * 1e9))
 
 
 def test_rounds_are_read():
-    assert read_wait(7) == read_wait(np.int32(7)) == Wait(rounds=7)
-    assert read_wait(None) is None
+    assert read_wait("expire_after", 7) == read_wait("expire_after", np.int32(7)) == Wait(rounds=7)
+    assert read_wait("expire_after", None) is None
 
 
 @settings(max_examples=20)
@@ -64,7 +74,7 @@ def test_expiry_by_time_is_exact(steps):
                 made[str(t)] = now
             elif step == "a" and made:
                 issued = next(iter(made))
-                assert model.feedback(issued, correct=True) == ("accepted" if issued in waiting else "expired")
+                assert model.feedback(issued, correct=True) == ("accepted" if issued in waiting else "late")
                 del made[issued]
 
 
@@ -75,7 +85,7 @@ def test_an_answer_at_the_last_moment_is_in_time(clock):
     clock.pass_time(6 * 3600 - 1e-9)
     assert model.feedback("a", correct=True) == "accepted"
     clock.pass_time(1e-9)
-    assert model.feedback("b", correct=True) == "expired"
+    assert model.feedback("b", correct=True) == "late"
 
 
 @pytest.mark.parametrize("jump", [YEAR, -YEAR, 3600, -3600])
@@ -92,7 +102,7 @@ def test_a_jump_of_the_wall_clock_lets_nothing_expire(clock, jump, tmp_path):
         assert is_open(again, "a")
         clock.pass_time(1)
         assert not is_open(again, "a")
-        assert again.feedback("a", correct=True) == "expired"
+        assert again.feedback("a", correct=True) == "late"
 
 
 @pytest.mark.parametrize("crash", [False, True])
@@ -146,13 +156,13 @@ def test_no_answer_in_time_is_wrong_until_right_comes(clock, learner, own):
         by_rounds.decide([1, t % 3])
         clock.pass_time(1800)
         if t % 5 == 0:  # of two rounds ago, which count as wrong by the next
-            assert by_time.feedback(str(t - 3), correct=True) == by_rounds.feedback(t - 3, correct=True) == "accepted"
+            assert by_time.feedback(str(t - 3), correct=True) == by_rounds.feedback(t - 3, correct=True) == "corrected"
             assert by_time.feedback(str(t - 3), correct=True) == "duplicate"
         if t % 5 == 1 and t > 1:
             assert by_time.feedback(str(t), correct=False) == by_rounds.feedback(t, correct=False) == "accepted"
     assert learner_of(by_time).weights.tobytes() == by_rounds.weights.tobytes()
     told = by_time.stats()
-    assert told.late == 4
+    assert (told.corrected, told.late) == (4, 0)
     assert told.answered == 7
 
 
@@ -163,19 +173,110 @@ def test_late_answers_of_every_kind_are_taken_once(clock, tmp_path):
     clock.pass_time(3600)
     model.decide([1, 0], id="e")
     assert model.stats().expired == 4
-    assert model.feedback("a", reward=0.5) == "accepted"
-    assert model.feedback("b", correct=False) == "accepted"
+    assert model.feedback("a", reward=0.5) == "corrected"
+    assert model.feedback("b", correct=False) == "corrected"
     with dt.Journal(tmp_path / "a.db") as other:
-        assert other.feedback("c", correct=True) == "accepted"
+        assert other.feedback("c", correct=True) == "corrected"
         assert other.feedback("c", correct=True) == "duplicate"
     with pytest.raises(dt.ConflictingFeedback):
         model.feedback("c", correct=False)
     with pytest.raises(dt.ConflictingFeedback):
         model.feedback("b", correct=True)
     model.decide([1, 0])
-    assert (model.stats().late, model.stats().answered) == (3, 3)
+    assert (model.stats().corrected, model.stats().late, model.stats().answered) == (3, 0, 3)
     digest = model.digest()
     abandon(model)
     with dt.Model.open(tmp_path / "a.db") as again:
         assert again.digest() == digest
-        assert again.feedback("d", correct=True) == "accepted"
+        assert again.feedback("d", correct=True) == "corrected"
+
+
+# Answers after the expiry: late, corrected, and released decisions
+
+
+@pytest.fixture
+def late(tmp_path):
+    """Return a model with a journal in which decision "a" has expired."""
+    with small_model(journal=tmp_path / "a.db", expire_after=1) as model:
+        model.decide([1, 0], id="a")
+        model.decide([1, 0], id="b")
+        yield model
+
+
+def test_the_first_late_answer_is_recorded_and_teaches_nothing(late, tmp_path):
+    before = parts_of(learner_of(late))
+    assert late.feedback("a", correct=True) == "late"
+    after_it = late.digest()
+    assert late.feedback("a", correct=True) == "duplicate"
+    with pytest.raises(dt.ConflictingFeedback, match="was answered 'correct', now 'wrong' came"):
+        late.feedback("a", correct=False)
+    assert late.digest() == after_it
+    learner_of(late).flush()
+    header, tensors = parts_of(learner_of(late))
+    assert header == before[0]
+    assert {name: t.tobytes() for name, t in tensors.items()} == {name: t.tobytes() for name, t in before[1].items()}
+    assert (late.stats().late, late.stats().corrected, late.stats().answered) == (1, 0, 0)
+    found = verify_journal(tmp_path / "a.db")
+    assert (found.mismatch, found.facts["answered late"], found.hash) == (None, 1, late.digest())
+    export_journal(tmp_path / "a.db", tmp_path / "a.parquet")
+    rows = pyarrow.parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    assert [(row["id"], row["status"], row["outcome"]) for row in rows] == [("a", "expired", 1.0), ("b", "open", None)]
+
+
+def test_a_recorded_answer_outlives_a_restart(late, tmp_path):
+    assert late.feedback("a", correct=False) == "late"
+    late.close()
+    with dt.Model.open(tmp_path / "a.db") as again:
+        assert again.feedback("a", correct=False) == "duplicate"
+
+
+def test_where_expiry_means_wrong_a_late_answer_corrects(tmp_path):
+    with small_model(journal=tmp_path / "a.db", expire_after=1, on_expiry="wrong") as model:
+        model.decide([1, 0], id="a")
+        model.decide([1, 0], id="b")
+        assert model.feedback("a", correct=True) == "corrected"
+        assert model.feedback("a", correct=True) == "duplicate"
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(("expire_after", "within"), [(1, 0), ("1h", 0), ("1h", "0s"), ("1h", timedelta(0))])
+def test_within_0_nothing_is_corrected(tmp_path, clock, expire_after, within, stored):
+    """The expiry counts as wrong, as in a learner with `correct_within=0`, and every first answer after it is late."""
+    options = {"expire_after": expire_after, "on_expiry": "wrong", "correct_within": within}
+    twin = dt.Delaytron(3, 2, gamma=0.5, seed=3, expire_after=1, on_expiry="wrong", correct_within=0)
+    with small_model(journal=tmp_path / "a.db" if stored else None, **options) as model:
+        for number in range(3):
+            model.decide([1, number], id=str(number))
+            twin.decide([1, number])
+            clock.pass_time(3600)
+            if number:
+                assert model.feedback(str(number - 1), correct=True) == twin.feedback(number, correct=True) == "late"
+        assert model.feedback("2", correct=True) == ("accepted" if expire_after == 1 else "late")
+        model.decide([1, 3])
+        model.decide([1, 4])
+        told = model.stats()
+        assert (told.expired, told.corrected, told.late) == (3, 0, 2 if expire_after == 1 else 3)
+        model.digest()  # releases what was applied
+        assert len(model._engine.state.book.kept) == told.open
+        if stored:
+            assert verify_journal(tmp_path / "a.db").mismatch is None
+            digest = model.digest()
+            model.close()
+            assert replayed_digest(tmp_path / "a.db") == digest
+
+
+@pytest.mark.parametrize("within", [None, 3])
+def test_what_counted_as_wrong_is_released_after_a_while(tmp_path, within):
+    """By default ten times the limit after the expiry; then its row is gone, and answers are late."""
+    last = 2 + (20 if within is None else within)
+    with small_model(journal=tmp_path / "a.db", expire_after=2, on_expiry="wrong", correct_within=within) as model:
+        for number in range(last + 1):
+            model.decide([1, number], id=str(number))
+        assert len(model._engine.state.book.kept) == last  # the first one was released as the last one was decided
+        assert model.feedback("0", correct=True) == "late"
+        assert model.feedback("1", correct=True) == "corrected"
+        assert verify_journal(tmp_path / "a.db").facts["released"] == 1
+        digest = model.digest()
+    with dt.Model.open(tmp_path / "a.db") as again:
+        assert again.digest() == digest
+        assert again.feedback("0", correct=True) == "duplicate"

@@ -21,7 +21,7 @@ from models import CLASSES, FakeClock, abandon, replayed_digest
 import delaytron as dt
 from delaytron.errors import JournalError
 from delaytron.journal.database import Database
-from delaytron.model import deciding, keeper
+from delaytron.model import engine
 
 numbers = st.integers(-9, 9)
 texts = st.sampled_from(["x", "y", "two words"])
@@ -49,16 +49,22 @@ def outcome(call):
         return type(problem) if "\n" not in str(problem) else str(problem)
 
 
+def as_input(x, allowed):
+    """Return what two requests for the same decision share."""
+    known = {name: value for name, value in x.items() if value not in (None, 0)}
+    return tuple(sorted(known.items())), None if allowed is None else frozenset(allowed)
+
+
 class Machine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.stack = ExitStack()
         self.path = Path(self.stack.enter_context(TemporaryDirectory())) / "router.db"
         self.clock = self.stack.enter_context(FakeClock().used())
-        self.stack.enter_context(patch.object(keeper, "FACTS_A_SNAPSHOT", 6))
+        self.stack.enter_context(patch.object(engine, "FACTS_A_SNAPSHOT", 6))
         self.drawn = count()
-        self.stack.enter_context(patch.object(deciding, "new_id", self.draw_id))
-        self.stack.enter_context(patch.object(deciding, "new_ids", lambda n: [self.draw_id() for _ in range(n)]))
+        self.stack.enter_context(patch.object(engine, "new_id", self.draw_id))
+        self.stack.enter_context(patch.object(engine, "new_ids", lambda n: [self.draw_id() for _ in range(n)]))
 
     def draw_id(self):
         return f"random-{next(self.drawn)}"
@@ -88,20 +94,30 @@ class Machine(RuleBasedStateMachine):
     @rule(x=dicts, id=st.none() | ids, allowed=some_names)
     def decide(self, x, id, allowed):
         result = self.both(lambda model: model.decide(x, id=id, allowed=allowed))
-        if self.account.allows(allowed) and (id is None or id not in self.account.entries):
-            self.account.decided(result, allowed)
-        else:
+        given = as_input(x, allowed)
+        error = None if id is None else self.account.error_of([id], [given])
+        if not self.account.allows(allowed):
             assert result is dt.InvalidInput
+        elif error is not None:
+            assert result is error
+        else:
+            self.changed = id not in self.account.entries
+            self.account.decided(result, allowed, given)
 
     @rule(xs=st.lists(dicts, max_size=4), own=st.lists(ids, max_size=4) | st.none(), allowed=some_names)
     def decide_many(self, xs, own, allowed):
         result = self.both(lambda model: model.decide_many(xs, ids=own, allowed=allowed))
-        if self.account.allows(allowed) and (own is None or self.account.are_new(own, len(xs))):
-            assert len(result) == len(xs)
-            for decision in result:
-                self.account.decided(decision, allowed)
-        else:
+        inputs = [as_input(x, allowed) for x in xs]
+        error = None if own is None else self.account.error_of(own, inputs)
+        if error is dt.InvalidInput or (xs and not self.account.allows(allowed)):
             assert result is dt.InvalidInput
+        elif error is not None:
+            assert result is error
+        else:
+            assert len(result) == len(xs)
+            self.changed = any(decision.id not in self.account.entries for decision in result)
+            for decision, given in zip(result, inputs, strict=True):
+                self.account.decided(decision, allowed, given)
 
     @rule(x=bad_rows, good=dicts)
     def decide_on_nothing(self, x, good):
@@ -128,7 +144,7 @@ class Machine(RuleBasedStateMachine):
         with dt.Journal(self.path) as journal:
             said = outcome(lambda: journal.feedback(issued, **answer))
         assert said == outcome(lambda: self.twin.feedback(issued, **answer)) == self.account.answered(issued, answer)
-        self.changed = said == "accepted"
+        self.changed = said in ("accepted", "corrected", "late")
 
     @rule(data=st.data(), answer=bad_answers)
     def feedback_of_nothing(self, data, answer):
@@ -172,7 +188,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def snapshot(self):
-        self.model._keeper.run(lambda _: self.model._keeper.put_snapshot())
+        self.model._engine.run(lambda _: self.model._engine.put_snapshot())
 
     @rule()
     def save_and_load(self):
@@ -191,7 +207,7 @@ class Machine(RuleBasedStateMachine):
             lambda: self.model.add_class("new one"),
         ]
         for call in calls:
-            with patch.object(Database, "commit", lambda self: self._guarded(disk_error)):
+            with patch.object(Database, "commit", lambda self: self._attempt(disk_error)):
                 assert outcome(call) is JournalError
 
     @rule(x=dicts, allowed=some_names)
@@ -224,7 +240,8 @@ class Machine(RuleBasedStateMachine):
                 len(self.account.ids("answered")),
                 len(self.account.ids("cancelled")),
             )
-            assert (told.expired, told.late) == (self.account.n_expired, self.account.n_late)
+            counts = (self.account.n_expired, self.account.n_corrected, self.account.n_late)
+            assert (told.expired, told.corrected, told.late) == counts
 
     def teardown(self):
         self.model.close()
@@ -232,7 +249,7 @@ class Machine(RuleBasedStateMachine):
         self.stack.close()
 
 
-def disk_error():
+def disk_error(_):
     raise sqlite3.OperationalError("disk I/O error")
 
 

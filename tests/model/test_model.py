@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from models import CLASSES, clock_fixture, refused, small_model  # noqa: F401
+from models import CLASSES, refused, small_model
 from scipy.sparse import csr_array
 
 import delaytron as dt
@@ -56,10 +56,11 @@ def test_no_id_is_issued_twice(tmp_path):
     model.save(tmp_path / "model.safetensors")
     again = dt.load(tmp_path / "model.safetensors")
     for one in (model, again):
+        error = dt.ConflictingDecision
         for name in "abc":
-            refused(one, lambda one=one, name=name: one.decide([1, 0], id=name), "issued before")
-        refused(one, lambda one=one: one.decide_many([[1, 0]] * 2, ids=["new", "a"]), "issued before")
-        assert one.feedback("c", correct=True) == "expired"
+            refused(one, lambda one=one, name=name: one.decide([1, 1], id=name), "issued before", error=error)
+        refused(one, lambda one=one: one.decide_many([[1, 1]] * 2, ids=["new", "a"]), "issued before", error=error)
+        assert one.feedback("c", correct=True) == "late"
         assert one.feedback("a", correct=True) == "cancelled"
 
 
@@ -86,7 +87,6 @@ def test_many_decisions_are_as_one_after_another(clock):
         ([[1, 0]] * 2, ["a"], "one for each of the 2 xs, got 1"),
         ([[1, 0]] * 2, ["a", "a"], "different, got 'a' twice"),
         ([[1, 0]] * 2, "ab", "ids must be a list"),
-        ([[1, 0]] * 2, ["a", "old"], "'old' was issued before"),
     ],
 )
 def test_many_are_all_or_none(xs, ids, words):
@@ -102,8 +102,31 @@ def test_a_decision_that_fails_lets_nothing_expire(x):
     model = small_model(expire_after=1)
     model.decide([1, 0], id="a")
     refused(model, lambda: model.decide(x), "x must")
-    refused(model, lambda: model.decide([1, 0], id="a"), "issued before")
+    refused(model, lambda: model.decide([1, 1], id="a"), "issued before", error=dt.ConflictingDecision)
     assert model.feedback("a", correct=True) == "accepted"
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_the_same_id_and_input_again_return_the_stored_decision(durable, tmp_path):
+    model = small_model(journal=tmp_path / "a.db" if durable else None)
+    first = model.decide([1, 0], id="a", allowed=["small", "large"])
+    add, retire = (lambda: model.add_class("huge")), (lambda: model.retire_class("small"))
+    ends = [None, lambda: model.feedback("a", correct=True), add, retire]
+    for end in ends:
+        if end is not None:
+            end()
+        before = model.digest()
+        assert model.decide([1, 0], id="a", allowed=["large", "small"]) == first
+        assert model.decide_many([[1, 0]], ids=["a"], allowed=["large", "small"]) == [first]
+        assert model.digest() == before
+        for other in ({"x": [1, 1], "allowed": ["small", "large"]}, {"x": [1, 0]}, {"x": [1, 0], "allowed": ["small"]}):
+            call = lambda other=other: model.decide(id="a", **other)  # noqa: E731
+            refused(model, call, "issued before, for other features or classes", error=dt.ConflictingDecision)
+    found = model.decision("a")
+    assert found[:7] == ("a", "answered", first.label, 1.0, 1, first.greedy, first.prob)
+    refused(model, lambda: model.decide([1, 0], id="b", allowed=["small", "large"]), "'small' is retired")
+    with pytest.raises(dt.UnknownDecision, match="'b' was never issued"):
+        model.decision("b")
 
 
 class Trouble(UserDict):
@@ -124,10 +147,10 @@ def test_an_error_of_the_caller_passes_and_changes_nothing():
 
 def test_nothing_of_a_model_can_be_assigned():
     model = small_model()
-    for name in ("gamma", "seed", "learner", "classes", "expire_after", "journal", "_keeper", "anything", "decide"):
-        with pytest.raises(AttributeError, match=f"fixed once it is made, {name} too"):
+    for name in ("gamma", "seed", "learner", "classes", "expire_after", "journal", "_engine", "anything", "decide"):
+        with pytest.raises(AttributeError, match=f"cannot be changed once it is made, {name} neither"):
             setattr(model, name, 0.9)
-        with pytest.raises(AttributeError, match="fixed once it is made"):
+        with pytest.raises(AttributeError, match="cannot be changed once it is made"):
             delattr(model, name)
     with pytest.raises(TypeError):
         vars(model)
@@ -166,6 +189,10 @@ def test_a_model_shows_what_it_is():
         ({"expire_after": "5300w"}, "at most 100 years"),
         ({"on_expiry": "wrong"}, "needs expire_after"),
         ({"on_expiry": "forget", "expire_after": 3}, "on_expiry must be"),
+        ({"correct_within": 3}, "correct_within needs on_expiry='wrong'; leave it out"),
+        ({"expire_after": 3, "on_expiry": "wrong", "correct_within": -1}, "correct_within must be a number of dec"),
+        ({"expire_after": 3, "on_expiry": "wrong", "correct_within": "0s"}, "give it in the unit of expire_after=3"),
+        ({"expire_after": "3s", "on_expiry": "wrong", "correct_within": 3}, "give it in the unit of expire_after='3s'"),
         ({"learner": "perceptron", "gamma": None, "expire_after": 3, "on_expiry": "wrong"}, "true label"),
         ({"seed": -1}, "seed must be"),
         ({"gamma": 2.0}, "gamma must be"),
@@ -234,7 +261,7 @@ def test_a_damaged_file_is_refused(tmp_path):
 def test_a_file_without_the_ids_of_its_decisions_is_refused(tmp_path):
     model = small_model()
     model.decide([1, 0], id="a")
-    model._keeper.store.ids.clear()
+    model._engine.store._ids.clear()
     model.save(tmp_path / "m")
     with pytest.raises(dt.InvalidInput, match="open decisions without an id"):
         dt.load(tmp_path / "m")
@@ -249,7 +276,7 @@ def test_rows_of_many_decisions_may_be_sparse():
 @pytest.mark.parametrize("xs", [None, 5, 0.5, np.array(3.0), {"a": 1}])
 def test_what_is_no_list_of_rows_is_refused(xs):
     model = dt.Model(CLASSES, features=2, seed=0)
-    with pytest.raises(dt.InvalidInput, match=r"X must |xs must be a list, one for each decision; got "):
+    with pytest.raises(dt.InvalidInput, match=r"X must |xs must be a list, one for each decision, got "):
         model.decide_many(xs)
     assert model.stats().decisions == 0
 
@@ -257,7 +284,7 @@ def test_what_is_no_list_of_rows_is_refused(xs):
 def test_a_journal_that_is_not_there_says_how_to_make_it(tmp_path):
     for path in (tmp_path / "a.db", tmp_path / "empty.db"):
         (tmp_path / "empty.db").touch()
-        with pytest.raises(dt.InvalidInput, match=r"or make a new one by dt\.Model\(classes, journal=path\)$"):
+        with pytest.raises(dt.InvalidInput, match=r"or create a journal by dt\.Model\(classes, journal=path\)$"):
             dt.Model.open(path)
 
 
@@ -267,7 +294,7 @@ def test_a_journal_that_is_not_there_says_how_to_make_it(tmp_path):
         ("feature", "did you mean features?"),
         ("n_features", "did you mean features?"),
         ("n_classes", "did you mean classes?"),
-        ("gamma", "bandit_logit takes lr, explore_floor, replay, forget, noise, average, standardize, ties"),
+        ("gamma", "bandit_logit takes lr, explore_floor, replay, forget, standardize, ties"),
     ],
 )
 def test_an_argument_that_a_model_does_not_take_is_told_as_one_of_the_model(name, hint):

@@ -54,7 +54,7 @@ def test_classes_that_are_none_are_refused(classes):
 
 @pytest.mark.parametrize("name", [True, 1.5, 2**63, "\ud800", ["b"], "ä" * 101], ids=repr)
 def test_names_that_are_none_are_refused(name):
-    with pytest.raises(dt.InvalidInput, match="a class must be named by") as caught:
+    with pytest.raises(dt.InvalidInput, match=r"a class must be named by .*; give it another name") as caught:
         dt.Model(["a", name])
     assert "\n" not in str(caught.value)
 
@@ -127,7 +127,7 @@ def test_allowed_restricts_the_choice_and_the_probability():
 @pytest.mark.parametrize(
     ("allowed", "words"),
     [
-        ([], "one class at least"),
+        ([], "at least one class"),
         ("small", "list of classes, got 'small'"),
         (3, "got 3"),
         (["tiny"], "no class 'tiny'"),

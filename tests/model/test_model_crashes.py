@@ -1,6 +1,8 @@
 """kill -9 and loss of power: nothing that a model acknowledged is lost, and its state is the replay of its journal."""
 
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,8 @@ import pytest
 from model_workload import acknowledged_in, check, lines
 
 from crashes import build_recorder, images, read_log
+from delaytron.model.verify import verify_journal
+from dsjson_lines import event, outcome, write
 from forking import Forker
 
 HERE = Path(__file__).parent
@@ -31,7 +35,7 @@ def folder(tmp_path):
 
 
 class Players(Forker):
-    """Owners and answerers of a journal."""
+    """Owners and answerers of a journal, and imports of a log."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -56,8 +60,9 @@ def players(folder):
     players.close()
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.torture)])
-def test_kills(players, folder, kills):
+@pytest.mark.parametrize(("kills", "every"), [(12, 4), pytest.param(300, 1, marks=pytest.mark.torture)])
+def test_kills(players, folder, kills, every):
+    """Nothing acknowledged is lost; what one kill had cost would be missing at every later check."""
     random = Random(kills)
     players.kill(players.start_owner("first"))
     answerers = [players.start(f"answer {each}") for each in range(2)]
@@ -65,13 +70,14 @@ def test_kills(players, folder, kills):
         owner = players.start_owner(number)
         sleep(random.uniform(0, 0.3))
         players.kill(owner)
-        players.check()
+        if number % every == 0:
+            players.check()
     for answerer in answerers:
         players.kill(answerer)
     players.check()
-    told = acknowledged_in(folder)
-    assert sum(what == "decided" for what, *_ in told) > 3 * kills
-    assert sum(what == "answered" for what, *_ in told) > kills
+    acknowledged = acknowledged_in(folder)
+    assert sum(what == "decided" for what, *_ in acknowledged) > 3 * kills
+    assert sum(what == "answered" for what, *_ in acknowledged) > kills
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +119,61 @@ def try_images(calls, place, random, count):
 def test_loss_of_power(recorder, folder, tmp_path, seed, number, count):
     calls = record(recorder, folder, seed, number)
     assert len(try_images(calls, tmp_path / "image", Random(seed), count)) > 10
+
+
+# kill -9 in the midst of an import: begun again, it ends with the same facts as if nothing had happened
+
+EVENTS = 2500
+
+
+def facts_of(journal):
+    """Return all facts but for their times."""
+    try:
+        connection = sqlite3.connect(f"file:{journal}?mode=ro", uri=True)
+    except sqlite3.OperationalError:  # it is not there yet
+        return []
+    try:
+        return connection.execute("SELECT seq, kind, id, body FROM facts ORDER BY seq").fetchall()
+    except sqlite3.OperationalError:  # it is being made
+        return []
+    finally:
+        connection.close()
+
+
+def kill_after(players, count):
+    """Import until there are so many facts, then kill; return whether it was killed before its end."""
+    importer = players.ask("import log.dsjson killed.db")
+    until = monotonic() + 300
+    while len(facts_of(players.folder / "killed.db")) < count:
+        assert monotonic() < until, "the import does not go on"
+        sleep(0.001)
+    os.kill(importer, signal.SIGKILL)
+    return players.ask(f"wait {importer}") == -signal.SIGKILL
+
+
+def log_lines(random):
+    """Return events with answers beside them, much later, before them, and never."""
+    made = []
+    for i in range(EVENTS):
+        kind = random.random()
+        reward = round(random.random(), 3)
+        made.append(event(f"e{i}", i % 3, 0.5, reward if kind < 0.4 else None, context={"hour": i % 24}))
+        if kind > 0.6:
+            made.insert(random.randrange(len(made)), outcome(f"e{i - random.randrange(1000)}", reward))
+    return made
+
+
+def test_a_killed_import_goes_on_where_it_was(players, folder):
+    random = Random(5)
+    write(folder / "log.dsjson", log_lines(random))
+    assert players.ask(f"wait {players.ask('import log.dsjson whole.db')}") == 0
+    expected = facts_of(folder / "whole.db")
+    points = sorted(random.randrange(len(expected) * 3 // 4) for _ in range(3))
+    kills = sum(kill_after(players, point) for point in [1, *points])
+    assert kills >= 3
+    before = facts_of(folder / "killed.db")
+    assert before == expected[: len(before)]
+    assert len(before) < len(expected)
+    assert players.ask(f"wait {players.ask('import log.dsjson killed.db')}") == 0
+    assert facts_of(folder / "killed.db") == expected
+    assert verify_journal(folder / "killed.db").mismatch is None

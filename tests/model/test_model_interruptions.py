@@ -5,12 +5,14 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 from models import replayed_digest, small_model
 
 import delaytron as dt
 from delaytron.errors import JournalError
-from delaytron.model import keeper
+from delaytron.model import engine
+from delaytron.records import Row
 
 PARTS = tuple(
     str(Path(dt.__file__).parent / name) for name in ("model", "learners")
@@ -55,6 +57,16 @@ CALLS = {
 }
 
 
+def wait_until_idle(writer):
+    """Wait for the thread of a snapshot: beside it a call may run in the thread of the writer, which is not traced."""
+    while True:
+        writer.run(lambda _: None)  # after it the next caller runs its own transaction, if no snapshot is being made
+        packer = writer._packer
+        if packer is None or not packer.is_alive():
+            return
+        packer.join()
+
+
 def interrupt_everywhere(model, call, step):
     """Interrupt a call at every `step`-th line, until it ends before that; return how often."""
     for times in range(10**6):
@@ -65,6 +77,7 @@ def interrupt_everywhere(model, call, step):
         issued = model.open_decisions()[0].id
         if len(model.classes) > 10:  # each makes the call longer: it would never end in time
             break
+        wait_until_idle(model._engine.writer)
         with suppress(KeyboardInterrupt), Interruption(1 + times * step):
             call(model, issued)
             break
@@ -75,7 +88,7 @@ def interrupt_everywhere(model, call, step):
 @pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
 @pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.torture)])
 def test_an_interrupted_model_is_that_of_its_journal(tmp_path, monkeypatch, call, on_expiry, step):
-    monkeypatch.setattr(keeper, "FACTS_A_SNAPSHOT", 30)
+    monkeypatch.setattr(engine, "FACTS_A_SNAPSHOT", 30)
     path = tmp_path / "a.db"
     model = small_model(journal=path, expire_after=4, on_expiry=on_expiry)
     assert interrupt_everywhere(model, call, step) > 30 / step
@@ -97,3 +110,46 @@ def test_an_interrupted_model_in_memory_goes_on(call, on_expiry, step):
     assert model.open_decisions() == []
     assert decisions[-1].round == model.stats().decisions
     assert len(model.stats().classes) == len(model.classes)
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.torture)])
+def test_a_decision_in_memory_that_was_interrupted_can_be_retried(step):
+    model = small_model()
+    for times in range(10**6):
+        call = {"x": [1, times], "id": f"d{times}", "allowed": ["small", "large"]}
+        ended = False
+        with suppress(KeyboardInterrupt), Interruption(1 + times * step):
+            model.decide(**call)
+            ended = True
+        with suppress(JournalError):
+            model.digest()
+        assert model.decide(**call).id == f"d{times}"
+        assert model.stats().decisions == sum(one.played for one in model.stats().classes.values()) == times + 1
+        with pytest.raises(dt.ConflictingDecision):
+            model.decide([2, times], id=f"d{times}", allowed=["small", "large"])
+        if ended:
+            break
+    assert times > 30 / step
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.torture)])
+def test_a_recorded_decision_in_memory_that_was_interrupted_keeps_its_probability(step):
+    model = small_model()
+    for times in range(10**6):
+        issued = f"d{times}"
+        chosen = engine.Elsewhere(Row(None, np.array([1.0, times])), label=1, prob=0.25, greedy=2)
+        ended = False
+        with suppress(KeyboardInterrupt), Interruption(1 + times * step):
+            model._engine.run(lambda now, issued=issued, chosen=chosen: model._engine.record(now, issued, chosen))
+            ended = True
+        with suppress(JournalError):
+            model.digest()
+        number = model._engine.state.ids.get(issued)
+        if number is not None:  # else nothing was recorded
+            play = model._engine.state.book.play(number)
+            assert (play.label, play.greedy, play.prob) == (1, 2, 0.25)
+            found = model.decision(issued)
+            assert (found.prob, found.round) == (0.25, number)
+        if ended:
+            break
+    assert times > 30 / step

@@ -7,8 +7,8 @@ import pytest
 from models import replayed_digest, small_model
 
 import delaytron as dt
-from delaytron.journal import FactStore
-from delaytron.model import facts, keeper
+from delaytron.journal.sqlite import SqliteStore
+from delaytron.model import engine, facts
 
 N_THREADS, N_DECISIONS = 4, 60
 
@@ -58,8 +58,8 @@ def work(model, made):
                 model.explain(x), model.predict(x), model.stats(), model.open_decisions(), model.digest(), repr(model)
             if t == 20 + number:
                 model.add_class(f"class {number}")
-            with pytest.raises(dt.InvalidInput, match="issued before"):
-                model.decide(x, id=new[0].id)
+            with pytest.raises(dt.ConflictingDecision, match="issued before"):
+                model.decide({**x, "c": 1}, id=new[0].id)
 
     return act
 
@@ -88,7 +88,7 @@ def test_threads_share_a_model_in_memory():
 
 @pytest.mark.parametrize("durability", ["full", "batched"])
 def test_threads_share_a_model_with_a_journal(tmp_path, monkeypatch, durability):
-    monkeypatch.setattr(keeper, "FACTS_A_SNAPSHOT", 100)
+    monkeypatch.setattr(engine, "FACTS_A_SNAPSHOT", 100)
     path, made = tmp_path / "router.db", []
     model = words_model(journal=path, durability=durability)
     side_by_side(work(model, made))
@@ -96,7 +96,7 @@ def test_threads_share_a_model_with_a_journal(tmp_path, monkeypatch, durability)
     digest = model.digest()
     model.close()
     assert replayed_digest(path) == digest
-    with FactStore(path) as store:
+    with SqliteStore(path) as store:
         written = [fact.id for fact in store.facts() if fact.kind == facts.DECIDED]
     assert len(written) == len(set(written))
     assert set(written) == {decision.id for decision in made}
@@ -111,7 +111,7 @@ def test_one_id_goes_to_one_thread():
         for t in range(100):
             try:
                 made.append(model.decide([1, number], id=str(t)))
-            except dt.InvalidInput:
+            except dt.ConflictingDecision:
                 refused.append(t)
 
     side_by_side(act)

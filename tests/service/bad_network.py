@@ -1,4 +1,4 @@
-"""A bad network in front of a service: replies are lost, connections cut, and a proxy says that nobody is there."""
+"""A bad network in front of a service: replies are lost, connections cut, and a proxy says that there is no service."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ CANNED = {
 class BadNetwork:
     """A proxy in a thread. `next_fault()` says what happens to each request: one of FAULTS, or None."""
 
-    def __init__(self, target, next_fault=lambda: None, late=0.6):
+    def __init__(self, target, next_fault=lambda: None, late=0.35):
         self.target = target
         self.next_fault = next_fault
         self.late = late  # seconds that a late reply takes

@@ -10,26 +10,21 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from services import serving
 
 import delaytron as dt
 from delaytron import client as errors
+from delaytron.model.verify import compact_journal
+from service_fixtures import ADMIN_KEY, CLIENT_KEY
+from services import serving
 
 LABELS = ["small", "medium", "large"]
 CYCLIC = []
 CYCLIC.append(CYCLIC)
-ADMIN, CLIENT = "an-admin-key-of-the-tests", "a-client-key-of-the-tests"
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("models")) as running:
-        yield running
 
 
 @pytest.fixture
-def client(service):
-    with dt.Client(service.url) as made:
+def client(shop):
+    with dt.Client(shop.url) as made:
         yield made
 
 
@@ -40,10 +35,10 @@ def model(client, request):
 
 def test_a_decision_and_its_answers(model):
     decision = model.decide({"prompt": "Translate this", "tokens": 512}, id="req/17 é")
-    assert decision == ("req/17 é", decision.label, pytest.approx(1 / 3), 1, None)
+    assert decision == ("req/17 é", decision.label, pytest.approx(1 / 3), 1)
     assert decision.label in LABELS
     assert model.decision("req/17 é").status == "open"
-    assert model.feedback("req/17 é", correct=True) == "applied"
+    assert model.feedback("req/17 é", correct=True) == "accepted"
     assert model.feedback("req/17 é", correct=True) == "duplicate"
     with pytest.raises(dt.ConflictingFeedback, match="a second answer must agree"):
         model.feedback("req/17 é", correct=False)
@@ -59,8 +54,22 @@ def test_any_id_finds_its_decision(model, name):
     assert model.cancel(name) == "cancelled"
     assert model.cancel(name) == "duplicate"
     assert model.feedback(name, reward=1) == "cancelled"
-    with pytest.raises(dt.InvalidInput, match="issued before"):
-        model.decide({"n": 1}, id=name)
+    with pytest.raises(dt.ConflictingDecision, match="issued before"):
+        model.decide({"n": 2}, id=name)
+
+
+def test_the_same_id_with_the_same_input_returns_the_stored_decision(model):
+    first = model.decide({"n": 1}, id="a", allowed=["small", "large"])
+    other = model.decide({"n": 1})
+    assert model.decide({"n": 1}, id="a", allowed=["small", "large"]) == first
+    assert model.feedback("a", correct=True) == "accepted"
+    again, new = model.decide_many([{"n": 1}] * 2, ids=["a", "b"], allowed=["small", "large"])
+    assert again == first
+    assert new.round == other.round + 1
+    for changed in ({"features": {"n": 2}, "allowed": ["small", "large"]}, {"features": {"n": 1}}):
+        with pytest.raises(dt.ConflictingDecision, match="'a' was issued before, for other features or classes"):
+            model.decide(id="a", **changed)
+    assert model.stats().decisions == 3
 
 
 def test_the_same_bits_as_a_model_of_ones_own(model):
@@ -87,13 +96,13 @@ def test_vectors_and_sparse_rows(client):
     for row in rows:
         made, own = model.decide(row), twin.decide(row)
         assert (made.label, made.prob) == (own.label, own.prob)
-        assert model.feedback(made.id, correct=np.bool_(made.label == 1)) == "applied"
+        assert model.feedback(made.id, correct=np.bool_(made.label == 1)) == "accepted"
         twin.feedback(own.id, correct=bool(own.label == 1))
     batch = sparse.csr_array(np.arange(12.0).reshape(3, 4))
     ids = ["a", "b", "c"]
     made, own = model.decide_many(batch, ids=ids), twin.decide_many(batch.toarray(), ids=ids)
     assert [(d.id, d.label, d.prob) for d in made] == [(d.id, d.label, d.prob) for d in own]
-    assert model.weights().weights == twin._keeper.core.learner.weights.tolist()
+    assert model.weights().weights == twin._engine.state.learner.weights.tolist()
     explained = model.explain("c")
     assert explained.scores.keys() == {0, 1, 2} == explained.constant.keys()
     assert explained.scores[explained.label] == max(explained.scores.values())
@@ -121,12 +130,11 @@ def test_bad_features_are_not_sent(x, said):
 
 
 NOT_SENT = {
-    "xs must be a list, one for each decision; got None": lambda model: model.decide_many(None),
-    "xs must be a list, one for each decision; got {'n': 1}": lambda model: model.decide_many({"n": 1}),
+    "xs must be a list, one for each decision, got None": lambda model: model.decide_many(None),
+    "xs must be a list, one for each decision, got {'n': 1}": lambda model: model.decide_many({"n": 1}),
     r"xs\[1\]: feature 'n' must be": lambda model: model.decide_many([{"n": 1}, {"n": object()}]),
-    "ids must be a list, one for each decision; got 'x'": lambda model: model.decide_many([{"n": 1}], ids="x"),
+    "ids must be a list, one for each decision, got 'x'": lambda model: model.decide_many([{"n": 1}], ids="x"),
     "named by a printable text .* got 1.5": lambda model: model.decide({"n": 1}, allowed=[1.5]),
-    "stateless must be True or False, got 'yes'": lambda model: model.decide({"n": 1}, stateless="yes"),
     "correct must be True or False, got 'yes'": lambda model: model.feedback("a", "yes"),
     "id must be a string of 1 to 200 bytes, got int '5'": lambda model: model.feedback(5, True),
     r"reward must be from 0 \(wrong\) to 1 \(right\), got 2": lambda model: model.feedback("a", reward=2),
@@ -151,14 +159,14 @@ def test_what_cannot_be_right_is_not_sent(said):
         NOT_SENT[said](nowhere.model("router"))
 
 
-def test_a_closed_client_says_so(service):
-    with dt.Client(service.url) as client:
+def test_a_closed_client_says_so(shop):
+    with dt.Client(shop.url) as client:
         model = client.model("router")
     with pytest.raises(dt.InvalidInput, match="this client is closed; make another one"):
         model.stats()
 
     async def ask():
-        async with dt.AsyncClient(service.url) as client:
+        async with dt.AsyncClient(shop.url) as client:
             pass
         await client.models()
 
@@ -166,23 +174,23 @@ def test_a_closed_client_says_so(service):
         asyncio.run(ask())
 
 
-def test_a_service_that_does_not_speak_tls_is_told_as_such(service):
+def test_a_service_that_does_not_speak_tls_is_told_as_such(shop):
     said = "it does not speak TLS, use http:// instead of https://"
     with (
-        dt.Client(service.url.replace("http", "https"), retries=0) as client,
-        pytest.raises(errors.NoConnection) as told,
+        dt.Client(shop.url.replace("http", "https"), retries=0) as client,
+        pytest.raises(errors.NoConnection) as caught,
     ):
         client.models()
-    assert said in str(told.value)
+    assert said in str(caught.value)
 
 
 def test_a_password_in_the_url_is_not_shown():
-    with dt.Client("http://shop:secret@127.0.0.1:9", retries=0) as client, pytest.raises(errors.NoConnection) as told:
+    with dt.Client("http://shop:secret@127.0.0.1:9", retries=0) as client, pytest.raises(errors.NoConnection) as caught:
         client.models()
-    assert "http://...@127.0.0.1:9" in str(told.value)
+    assert "http://...@127.0.0.1:9" in str(caught.value)
     with pytest.raises(dt.InvalidInput) as refused:
         dt.Client("http://shop:secret@127.0.0.1:99999")
-    shown = [repr(client), repr(client.model("m")), str(told.value), str(refused.value)]
+    shown = [repr(client), repr(client.model("m")), str(caught.value), str(refused.value)]
     assert not any("secret" in text for text in shown)
 
 
@@ -223,37 +231,18 @@ def test_many_answers_each_have_their_own_result(model):
             {"id": "no", "correct": True},
             {"id": "c"},
             {"id": "d", "correct": True},
-            {"token": "forged", "correct": True},
         ]
     )
-    assert [*said[:2], said[3], said[6]] == ["applied", "duplicate", "applied", "cancelled"]
-    kinds = [dt.ConflictingFeedback, dt.UnknownDecision, dt.InvalidInput, errors.ForgedToken]
-    assert [type(said[place]) for place in (2, 4, 5, 7)] == kinds
+    assert [*said[:2], said[3], said[6]] == ["accepted", "duplicate", "accepted", "cancelled"]
+    kinds = [dt.ConflictingFeedback, dt.UnknownDecision, dt.InvalidInput]
+    assert [type(said[place]) for place in (2, 4, 5)] == kinds
     assert str(said[4]) == "decision 'no' was never issued; check the id, and that this is its journal"
     with pytest.raises(dt.InvalidInput, match="reward must be a finite number, got nan"):
         model.feedback_many([{"id": "c", "correct": True}, {"id": "b", "reward": float("nan")}])
     assert model.stats().answered == 2
 
 
-def test_tokens_need_no_row(client):
-    model = client.create_model("tokens", LABELS, seed=1, stateless=True)
-    decision = model.decide({"n": 1})
-    kept, other = model.decide({"n": 2}, stateless=False), client.create_model("others", LABELS)
-    assert kept.token is None
-    assert model.feedback(token=decision.token, reward=0.5) == "applied"
-    assert model.feedback(token=decision.token, reward=0.5) == "duplicate"
-    with pytest.raises(dt.ConflictingFeedback):
-        model.feedback(token=decision.token, reward=0.25)
-    with pytest.raises(errors.ForeignToken, match="of another model"):
-        other.feedback(token=decision.token, reward=0.5)
-    with pytest.raises(errors.ForgedToken, match="not a token of this service"):
-        model.feedback(token=decision.token[:-8] + "AAAAAAAA", reward=0.5)
-    with pytest.raises(dt.InvalidInput, match="by id or by token"):
-        model.feedback(kept.id, True, token=decision.token)
-    assert (model.stats().issued, model.stats().redeemed, model.stats().open) == (1, 1, 1)
-
-
-@pytest.mark.parametrize(("policy", "word"), [("wrong", "late_corrected"), ("drop", "late_recorded")])
+@pytest.mark.parametrize(("policy", "word"), [("wrong", "corrected"), ("drop", "late")])
 def test_late_answers(client, policy, word):
     model = client.create_model(f"late-{policy}", LABELS, expire_after=1, on_expiry=policy, seed=1)
     model.decide_many([{"n": 1}] * 2, ids=["first", "second"])
@@ -261,6 +250,27 @@ def test_late_answers(client, policy, word):
     assert model.feedback("first", correct=True) == "duplicate"
     with pytest.raises(dt.ConflictingFeedback):
         model.feedback("first", correct=False)
+
+
+def test_answers_after_the_release_are_late(client):
+    model = client.create_model("released-late", LABELS, expire_after=1, on_expiry="wrong", correct_within=2, seed=1)
+    assert model.describe().correct_within == 2
+    ids = ["first", "second", "third", "fourth"]
+    model.decide_many([{"n": 1}] * 4, ids=ids)
+    answers = [{"id": one, "correct": True} for one in ids]
+    assert model.feedback_many(answers) == ["late", "corrected", "corrected", "accepted"]
+    assert model.feedback_many(answers) == ["duplicate"] * 4
+    assert (model.decision("first").status, model.decision("second").status) == ("expired", "answered")
+    days = client.create_model(
+        "days",
+        LABELS,
+        expire_after=timedelta(days=1),
+        on_expiry="wrong",
+        correct_within=timedelta(days=2),
+        bits=8,
+        seed=1,
+    )
+    assert days.describe().correct_within == "172800s"
 
 
 def test_classes_come_and_go(client):
@@ -307,9 +317,9 @@ def test_too_large_bodies(model):
         model.decide_many([{"n": 1}] * 1001)
 
 
-def test_another_server_is_noticed(service):
+def test_another_server_is_noticed(shop):
     said = "nothing at /elsewhere/v1/models"
-    with dt.Client(f"{service.url}/elsewhere") as lost, pytest.raises(errors.UnexpectedReply, match=said):
+    with dt.Client(f"{shop.url}/elsewhere") as lost, pytest.raises(errors.UnexpectedReply, match=said):
         lost.models()
 
 
@@ -336,16 +346,9 @@ def test_bad_settings(arguments, said):
             kind(**arguments)
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory):
-    keys = {"DELAYTRON_ADMIN_KEY": ADMIN, "DELAYTRON_CLIENT_KEY": CLIENT}
-    with serving(tmp_path_factory.mktemp("guarded"), "--max-open", 3, environment=keys) as running:
-        yield running
-
-
 def test_keys_and_limits(guarded):
-    with dt.Client(guarded.url, ADMIN) as admin, dt.Client(guarded.url, CLIENT, retries=0) as client:
-        assert ADMIN not in repr(admin)
+    with dt.Client(guarded.url, ADMIN_KEY) as admin, dt.Client(guarded.url, CLIENT_KEY, retries=0) as client:
+        assert ADMIN_KEY not in repr(admin)
         admin.create_model("router", LABELS)
         router = client.model("router")
         router.decide_many([{"n": 1}] * 3)
@@ -366,16 +369,51 @@ def test_what_was_purged_is_gone(tmp_path):
         model.feedback("a", correct=True)
         first.stop()
     (tmp_path / "broken.db").write_text("this is no journal")
-    compact = [sys.executable, "-m", "delaytron", "compact", tmp_path / "old.db", "--older-than", "0.000001s"]
-    subprocess.run(compact, check=True, capture_output=True)
+    compact_journal(tmp_path / "old.db", "0.000001s")
     with serving(tmp_path) as second, dt.Client(second.url, retries=0) as client:
         model = client.model("old")
         assert model.decision("a").purged
         for late in (lambda: model.feedback("a", correct=True), lambda: model.explain("a")):
-            with pytest.raises(errors.Gone, match="purged"):
+            with pytest.raises(errors.Gone, match="purged") as gone:
                 late()
+            assert gone.value.status == 410
         with pytest.raises(errors.Unavailable, match=r"'broken' cannot be served: broken\.db is not"):
             client.model("broken").decide({"n": 1})
+
+
+def wrong_calls():
+    """Return calls that a model refuses, by a word for each."""
+    return {
+        "class": lambda model: model.decide({"n": 1}, allowed=["smal"]),
+        "features": lambda model: model.decide([1.0]),
+        "value": lambda model: model.decide({"n": [1, "x"]}),
+        "unknown": lambda model: model.feedback("never", correct=True),
+        "nothing": lambda model: model.feedback("one"),
+        "label": lambda model: model.feedback("one", label="smal"),
+        "conflict": lambda model: model.feedback("one", correct=False),
+        "cancelled": lambda model: model.cancel("one"),
+        "other input": lambda model: model.decide({"n": 2}, id="one"),
+        "same class": lambda model: model.add_class("small"),
+        "no class": lambda model: model.retire_class("tiny"),
+    }
+
+
+@pytest.mark.parametrize("wrong", wrong_calls())
+def test_errors_are_those_of_a_model_with_the_same_data(client, wrong):
+    call = wrong_calls()[wrong]
+    caught_errors = []
+    for model in (dt.Model(LABELS, seed=1), client.create_model("wrong-calls", LABELS, seed=1)):
+        model.decide({"n": 1}, id="one")
+        model.feedback("one", correct=True)
+        with pytest.raises(dt.DelaytronError) as caught:
+            call(model)
+        caught_errors.append(caught.value)
+    own, remote = caught_errors
+    assert type(remote) is type(own)
+    assert str(remote) == str(own)
+    assert (remote.problem, remote.hint) == (own.problem, own.hint)
+    assert (remote.parameter, remote.allowed) == (own.parameter, own.allowed)
+    assert remote.value == (own.value if isinstance(own.value, str | int | float) else None)
 
 
 def test_threads_share_a_client(model):
@@ -384,13 +422,13 @@ def test_threads_share_a_client(model):
     assert sorted(decision.round for decision in made) == list(range(1, 81))
 
 
-def test_the_async_client_does_the_same(service):
+def test_the_async_client_does_the_same(shop):
     async def play():
-        async with dt.AsyncClient(service.url) as client:
+        async with dt.AsyncClient(shop.url) as client:
             model = await client.create_model("async", LABELS, seed=1)
             made = [await model.decide({"n": 1}, id="a"), *await model.decide_many([{"n": 2}] * 3, ids=["b", "c", "d"])]
             assert [decision.id for decision in made] == ["a", "b", "c", "d"]
-            assert await model.feedback("a", correct=True) == "applied"
+            assert await model.feedback("a", correct=True) == "accepted"
             assert await model.feedback_many([{"id": "a", "correct": True}]) == ["duplicate"]
             assert await model.cancel("b") == "cancelled"
             assert (await model.decision("b")).status == "cancelled"
@@ -405,8 +443,8 @@ def test_the_async_client_does_the_same(service):
             assert "async" in [known.name for known in await client.models()]
             with pytest.raises(dt.UnknownDecision):
                 await model.decision("z")
-            assert repr(model) == f"AsyncRemoteModel('async' at {service.url})"
-            assert repr(client) == f"AsyncClient('{service.url}')"
+            assert repr(model) == f"AsyncRemoteModel('async' at {shop.url})"
+            assert repr(client) == f"AsyncClient('{shop.url}')"
 
     asyncio.run(play())
 
@@ -438,4 +476,4 @@ for kind in (dt.Client, dt.AsyncClient):
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["a client needs httpx: pip install 'delaytron[client]'"] * 2
+    assert done.stdout.splitlines() == ["a client needs httpx; pip install 'delaytron[client]'"] * 2

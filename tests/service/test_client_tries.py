@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 import delaytron as dt
 from delaytron.client import TooLarge, TooMany, Unauthorized, Unavailable, UnexpectedReply
-from delaytron.model.encoding import make_encoder
-from delaytron.service.client import requests, tries
-from delaytron.service.client.features import as_sent
-from delaytron.service.client.tries import HttpReply, NoReply, Tries, seconds_asked
+from delaytron.model.encoders import make_encoder
+from delaytron.service.client import client as client_module
+from delaytron.service.client import protocol
+from delaytron.service.client.client import HttpReply, NoReply, Tries, parse_retry_after
+from delaytron.service.client.protocol import as_sent
 
-GET = requests.stats("router")
-CHANGE = requests.add_class("router", "huge")
+GET = protocol.stats("router")
+CHANGE = protocol.add_class("router", "huge")
 BUSY = HttpReply(503, {}, b"")
 LOST = NoReply("timed out", sent=True)
 REFUSED = NoReply("refused", sent=False)
@@ -34,9 +35,9 @@ def waits(request, *outcomes, retries=4):
 
 @pytest.mark.parametrize("outcome", [LOST, REFUSED, BUSY, *(HttpReply(s, {}, b"") for s in (408, 429, 502, 504))])
 def test_waits_double_up_to_a_limit(monkeypatch, outcome):
-    monkeypatch.setattr(tries, "random", lambda: 1.0)
+    monkeypatch.setattr(client_module, "random", lambda: 1.0)
     assert waits(GET, *[outcome] * 9, retries=8) == [0.25, 0.5, 1, 2, 4, 8, 10, 10, None]
-    monkeypatch.setattr(tries, "random", lambda: 0.0)
+    monkeypatch.setattr(client_module, "random", lambda: 0.0)
     assert waits(GET, outcome, outcome) == [0, 0]
 
 
@@ -58,7 +59,7 @@ def test_nothing_is_sent_again_for_other_replies():
 
 
 def test_what_was_asked_for_is_waited_in_any_case(monkeypatch):
-    monkeypatch.setattr(tries, "random", lambda: 0.5)
+    monkeypatch.setattr(client_module, "random", lambda: 0.5)
     assert waits(GET, HttpReply(429, {"retry-after": "3"}, b"")) == [3.125]
     assert waits(GET, HttpReply(503, {"retry-after": "61"}, b"")) == [None]
     assert waits(GET, HttpReply(503, {"retry-after": "soon"}, b"")) == [0.125]
@@ -66,9 +67,9 @@ def test_what_was_asked_for_is_waited_in_any_case(monkeypatch):
 
 def test_dates_to_wait_for():
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-    assert 28 < seconds_asked(later) <= 30
+    assert 28 < parse_retry_after(later) <= 30
     for unread in ("", "x", "-1", "1.5", "Wed, 99 Oct 2015 07:28:00 GMT", "\u0663"):
-        assert seconds_asked(unread) in (0.0, 3.0)
+        assert parse_retry_after(unread) in (0.0, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_change_is_sent_again_only_if_it_was_not_made(outcome, again):
     assert (waits(CHANGE, outcome)[0] is not None) == again
 
 
-def told(request, *outcomes):
+def result_of(request, *outcomes):
     made = Tries(request, "http://here", 4)
     for outcome in outcomes:
         made.take(outcome)
@@ -87,19 +88,19 @@ def told(request, *outcomes):
 
 
 def refusal(status, word):
-    told = {"type": "", "title": "", "status": status, "detail": "said", "result": word}
-    return HttpReply(status, {}, json.dumps(told).encode())
+    problem = {"type": "", "title": "", "status": status, "detail": "wrong", "hint": "do this", "result": word}
+    return HttpReply(status, {}, json.dumps(problem).encode())
 
 
 @pytest.mark.parametrize(
     ("replies", "kind", "said"),
     [
-        ([refusal(429, "too_many")], TooMany, "said"),
-        ([LOST, refusal(429, "too_many")], TooMany, "said; tries: 2; try again, or check the url"),
+        ([refusal(429, "too_many")], TooMany, "wrong; do this"),
+        ([LOST, refusal(429, "too_many")], TooMany, "wrong; do this; tries: 2; try again, or check the url"),
         ([BUSY], Unavailable, "http://here answered 503; tries: 1; try again, or check the url"),
-        ([LOST, refusal(422, "invalid")], dt.InvalidInput, "said"),
-        ([LOST, refusal(404, "unknown_decision")], dt.UnknownDecision, "said"),
-        ([refusal(418, "teapot")], UnexpectedReply, "said; check the url"),
+        ([LOST, refusal(422, "invalid")], dt.InvalidInput, "wrong; do this"),
+        ([LOST, refusal(404, "unknown_decision")], dt.UnknownDecision, "wrong; do this"),
+        ([refusal(418, "teapot")], UnexpectedReply, "wrong; check the url"),
         ([HttpReply(401, {}, b"")], Unauthorized, "http://here answered 401; give a key that is known there"),
         ([HttpReply(413, {}, b"")], TooLarge, "http://here answered 413; send less at once"),
         (
@@ -112,16 +113,16 @@ def refusal(status, word):
 )
 def test_errors_say_what_the_service_said(replies, kind, said):
     with pytest.raises(kind) as caught:
-        told(GET, *replies)
+        result_of(GET, *replies)
     assert type(caught.value) is kind
     assert str(caught.value) == said
 
 
 def test_a_body_and_its_key_stay_the_same():
-    first, second = (requests.decide("router", {"n": 1}, None, None, None) for _ in range(2))
+    first, second = (protocol.decide("router", {"n": 1}, None, None) for _ in range(2))
     assert first.body == second.body
-    assert first.key != second.key
-    assert first.again
+    assert first.idempotency_key != second.idempotency_key
+    assert first.idempotent
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
@@ -161,7 +162,7 @@ def rows(features, xs):
 
 
 def sent(x):
-    return json.loads(requests.encode({"x": as_sent(x)}))["x"]
+    return json.loads(protocol.encode({"x": as_sent(x)}))["x"]
 
 
 @given(st.dictionaries(names, values, max_size=4))

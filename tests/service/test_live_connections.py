@@ -1,4 +1,4 @@
-"""Server-sent events of a real service: told soon, and no burden when it stops or when nobody reads them."""
+"""Server-sent events of a real service: sent soon, and no burden when it stops or when they are not read."""
 
 import asyncio
 import json
@@ -8,11 +8,11 @@ from time import monotonic
 
 import pytest
 import uvicorn
-from services import serving
 from watching import SOON, until
 
 from delaytron.service import server
-from delaytron.service.live.feed import MOST_WATCHERS
+from delaytron.service.live.pages import MOST_WATCHERS
+from services import serving
 
 
 def listen(service, name="m", wait=30.0):
@@ -33,26 +33,24 @@ def received(connection, wanted):
     return text
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("live")) as running:
-        running.make(features=1)
-        yield running
+@pytest.fixture
+def service(shop):
+    return shop
 
 
 def test_a_decision_is_told_soon_and_as_the_service_shows_it(service):
     with closing(listen(service)) as connection:
         assert b"content-type: text/event-stream" in received(connection, b"event: decisions")
-        decided = service.decide([1.0]).json()["id"]
+        decided = service.decide([1.0, 2.0]).json()["id"]
         began = monotonic()
         text = received(connection, decided.encode())
         assert monotonic() - began < 10  # it is looked at once a second
-        told = json.loads(text[text.rindex(b'data: {"decisions":[{') + 6 :].split(b"\n")[0])
-        assert told == service.client.get("/v1/models/m/decisions").json()
+        sent = json.loads(text[text.rindex(b'data: {"decisions":[{') + 6 :].split(b"\n")[0])
+        assert sent == service.client.get("/v1/models/m/decisions").json()
 
 
 def test_recent_decisions_are_found_behind_many_answers(service):
-    batch = {"decisions": [{"features": [float(number)]} for number in range(500)]}
+    batch = {"decisions": [{"features": [1.0, float(number)]} for number in range(500)]}
     decided = [one["id"] for one in service.post("/v1/models/m/decisions", batch).json()["decisions"]]
     service.post("/v1/models/m/feedback", {"feedback": [{"id": one, "correct": True} for one in decided]})
     recent = service.client.get("/v1/models/m/decisions").json()["decisions"]
@@ -72,7 +70,7 @@ def test_requests_for_events_are_counted_when_they_begin(service):
     assert 'delaytron_http_requests_total{route="/v1/models/{name}/events",status="200"}' in text
 
 
-def test_sigterm_does_not_wait_for_those_who_watch(tmp_path):
+def test_sigterm_does_not_wait_for_watchers(tmp_path):
     with serving(tmp_path) as running:
         running.make(features=1)
         connections = [listen(running) for _ in range(MOST_WATCHERS)]
@@ -99,7 +97,7 @@ async def large_reply(size):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": bytes(size)})
 
-    config = uvicorn.Config(app, port=0, http=server.PatientProtocol, lifespan="off", log_level="critical")
+    config = uvicorn.Config(app, port=0, http=server.TimeoutProtocol, lifespan="off", log_level="critical")
     running = uvicorn.Server(config)
     serving = asyncio.create_task(running.serve())
     await until(lambda: running.started)

@@ -7,8 +7,8 @@ from time import monotonic
 import pytest
 from watching import SOON, Figures, Watch, streaming, until
 
-from delaytron.service.live import events, feed
-from delaytron.service.live.feed import MOST_WATCHERS
+from delaytron.service.live import pages
+from delaytron.service.live.pages import MOST_WATCHERS
 from delaytron.service.problems import Unavailable
 
 KEY = "a-client-key-of-some-length"
@@ -16,7 +16,7 @@ KEY = "a-client-key-of-some-length"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(feed, "SECONDS", 0.01)
+    monkeypatch.setattr(pages, "SECONDS", 0.01)
 
 
 def test_figures_come_at_once_and_again_when_something_has_changed():
@@ -40,7 +40,7 @@ def test_figures_come_at_once_and_again_when_something_has_changed():
 
 
 def test_without_a_change_only_a_heartbeat_comes(monkeypatch):
-    monkeypatch.setattr(events, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(pages, "HEARTBEAT_SECONDS", 0.2)
 
     async def run():
         figures = Figures(decisions=3)
@@ -56,7 +56,7 @@ def test_without_a_change_only_a_heartbeat_comes(monkeypatch):
 
 
 def test_a_model_is_read_once_for_all_and_not_any_more_when_they_have_gone(monkeypatch):
-    monkeypatch.setattr(feed, "SECONDS", 0.1)
+    monkeypatch.setattr(pages, "SECONDS", 0.1)
 
     async def run():
         figures = Figures()
@@ -101,7 +101,7 @@ def test_one_more_than_may_watch_is_refused_until_somebody_leaves():
     asyncio.run(run())
 
 
-def test_all_end_when_the_service_stops_and_nobody_is_taken_any_more():
+def test_all_end_when_the_service_stops_and_new_watchers_are_refused():
     async def run():
         stream, watchers = streaming(Figures())
         watching = [Watch(stream) for _ in range(10)]
@@ -118,7 +118,7 @@ def test_all_end_when_the_service_stops_and_nobody_is_taken_any_more():
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("error", [Unavailable("the disk is full"), ZeroDivisionError("secret")])
+@pytest.mark.parametrize("error", [Unavailable("the disk is full", "make room"), ZeroDivisionError("secret")])
 def test_a_model_that_cannot_be_read_ends_the_events_and_whoever_asks_again_is_told(error, caplog):
     async def run():
         figures = Figures()

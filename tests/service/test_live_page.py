@@ -8,11 +8,11 @@ from time import monotonic
 import httpx
 import pytest
 from live_stream import WORDS, Stream
-from services import Service, serving
 from test_live_connections import listen, received
 
 from delaytron.service.live import pages
-from delaytron.service.live.feed import MOST_WATCHERS
+from delaytron.service.live.pages import MOST_WATCHERS
+from services import Service, serving
 
 pytestmark = pytest.mark.xdist_group("live")  # one browser for all
 
@@ -103,7 +103,7 @@ def wait_for(page, condition, seconds=SOON / 1000):
 
 
 def shown(page):
-    """Return what the page shows, as it should be made of `stats`."""
+    """Return what the page shows, as it should be for `stats`."""
     return {
         "accuracy": figure(page, "accuracy"),
         "range": note(page, "accuracy").split(" with")[0],
@@ -234,9 +234,9 @@ def test_a_decision_is_explained_as_the_service_explains_it(service, opened):
     page.wait_for_selector(".bars")
     assert row.get_attribute("aria-current") == "true"
     decision = service.client.get(f"/v1/models/router/decisions/{chosen}").json()
-    told = page.locator(".told").inner_text()
-    assert told.startswith(f"{decision['label']} was chosen at ")
-    assert percent(decision["probability"]) in told
+    summary = page.locator(".summary").inner_text()
+    assert summary.startswith(f"{decision['label']} was chosen at ")
+    assert percent(decision["prob"]) in summary
     explained = service.client.get(f"/v1/models/router/explanations/{chosen}").json()
     scores, parts = bars(page)
     assert scores == sorted(explained["scores"].items(), key=lambda item: -item[1])
@@ -271,13 +271,13 @@ def test_any_decision_can_be_asked_for_by_its_id(service, opened):
     oldest = service.decide({"prompt": "hello"}, "router", id="of mine/1").json()
     page.get_by_label("Id of a decision").fill("of mine/1")
     page.keyboard.press("Enter")
-    wait_for(page, lambda: page.locator(".told").inner_text().startswith(f"{oldest['label']} was chosen"))
-    wait_for(page, lambda: "Outcome: open" in page.locator(".told").inner_text())
+    wait_for(page, lambda: page.locator(".summary").inner_text().startswith(f"{oldest['label']} was chosen"))
+    wait_for(page, lambda: "Outcome: open" in page.locator(".summary").inner_text())
     service.feedback("of mine/1", "router", correct=False)
-    wait_for(page, lambda: "Outcome: wrong" in page.locator(".told").inner_text())  # by an event
+    wait_for(page, lambda: "Outcome: wrong" in page.locator(".summary").inner_text())  # by an event
     page.get_by_label("Id of a decision").fill("never issued")
     page.keyboard.press("Enter")
-    wait_for(page, lambda: "was never issued" in page.locator(".told").inner_text())
+    wait_for(page, lambda: "was never issued" in page.locator(".summary").inner_text())
     assert page.locator(".bars").count() == 0
 
 
@@ -311,17 +311,6 @@ def test_after_a_tap_the_list_of_decisions_goes_on(service, opened):
     page.wait_for_selector(".bars")
     newest = service.decide({"prompt": "hello"}, "router").json()["id"]
     wait_for(page, lambda: page.locator("#recent .id").first.inner_text() == newest)
-
-
-def test_decisions_in_tokens_are_told_as_such(tmp_path, opened):
-    with serving(tmp_path) as running:
-        running.make(features=1, stateless=True)
-        tokens = [running.decide([1.0]).json()["token"] for _ in range(3)]
-        page = live(opened(running.url, refusals=True))
-        assert running.post("/v1/models/m/feedback", {"token": tokens[0], "correct": True}).status_code == 200
-        wait_for(page, lambda: note(page, "answered") == "2 tokens out")
-        assert note(page, "accuracy") == "without what is out in tokens"
-        assert "tokens are not kept here" in page.locator("#recent").inner_text()
 
 
 def test_charts_are_read_with_the_arrow_keys_and_the_mouse(service, opened):
@@ -376,14 +365,12 @@ def test_an_empty_service_says_how_to_begin(tmp_path, opened):
         assert not page.get_by_label("Model").is_visible()
 
 
-@pytest.mark.parametrize("features", [3, 20, ["age", "it's"]])
-def test_the_call_that_is_shown_fits_the_features_of_the_model(tmp_path, opened, features):
-    with serving(tmp_path) as running:
-        running.make(features=features)
-        page = opened(running.url, refusals=True)  # the service ends before the page
-        calls = page.locator("#empty code")
-        body = re.search(r"decisions -d '(.*)'\n", wait_for(page, calls.inner_text) + "\n")[1].replace("'\\''", "'")
-        assert running.client.post("/v1/models/m/decisions", content=body).status_code == 200
+@pytest.mark.parametrize(("name", "features"), [("three", 3), ("twenty", 20), ("named", ["age", "it's"])])
+def test_the_call_that_is_shown_fits_the_features_of_the_model(shop, opened, name, features):
+    shop.make(name, features=features)
+    calls = opened(f"{shop.url}/#{name}").locator("#empty code")
+    body = re.search(r"decisions -d '(.*)'\n", wait_for(calls.page, calls.inner_text) + "\n")[1].replace("'\\''", "'")
+    assert shop.client.post(f"/v1/models/{name}/decisions", content=body).status_code == 200
 
 
 def test_a_key_is_asked_for_and_kept_in_this_tab_only(tmp_path, opened):
@@ -471,7 +458,7 @@ def test_one_page_too_many_is_told_so(service, opened):
     for connection in connections:
         received(connection, b"event: stats")
     page = opened(f"{service.url}/#router", refusals=True)
-    wait_for(page, lambda: f"{MOST_WATCHERS} pages watch already" in page.locator("#status").inner_text())
+    wait_for(page, lambda: f"{MOST_WATCHERS} live pages are open already" in page.locator("#status").inner_text())
     for connection in connections:
         connection.close()
     live(page)

@@ -6,21 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-from services import serving
 
 import delaytron as dt
-from delaytron.model.retention import compact_journal
 from delaytron.model.verify import verify_journal
-from delaytron.service.embedded import _unserved
-from delaytron.service.listening import check_free
+from delaytron.rng import stream
+from delaytron.service.models import _unserved
+from delaytron.service.server import check_free
+from services import serving
+
+K, D, T = 3, 4, 300  # of the simulated stream
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("shop")) as running:
-        running.make(features=2)
-        yield running
+@pytest.fixture
+def service(shop):
+    return shop
 
 
 def said(reply):
@@ -36,6 +37,12 @@ def said(reply):
     return reply.status_code, body.get("result")
 
 
+def message(reply):
+    """Return the problem and the hint of a refusal, as an error prints them."""
+    body = reply.json()
+    return "; ".join(filter(None, (body["detail"], body.get("hint"))))
+
+
 def decide(service, **more):
     reply = service.decide([1.0, 2.0], **more)
     assert reply.status_code == 200, reply.text
@@ -46,16 +53,16 @@ def test_a_decision_has_its_id_label_probability_and_round(service):
     decision = decide(service, id="own", allowed=["a", "c"])
     assert decision["id"] == "own"
     assert decision["label"] in ("a", "c")
-    assert 0 < decision["probability"] <= 1
-    assert set(decision) == {"id", "label", "probability", "round"}
+    assert 0 < decision["prob"] <= 1
+    assert set(decision) == {"id", "label", "prob", "round"}
     following = decide(service)
     assert following["round"] == decision["round"] + 1
     assert len(following["id"]) == 32
 
 
-def test_the_first_answer_is_applied_the_same_is_a_duplicate_the_other_conflicts(service):
+def test_the_first_answer_is_accepted_the_same_is_a_duplicate_the_other_conflicts(service):
     one = decide(service)["id"]
-    assert said(service.feedback(one, correct=True)) == (200, "applied")
+    assert said(service.feedback(one, correct=True)) == (200, "accepted")
     assert said(service.feedback(one, correct=True)) == (200, "duplicate")
     assert said(service.feedback(one, reward=1.0)) == (200, "duplicate")
     assert said(service.feedback(one, correct=False)) == (409, "conflict")
@@ -80,13 +87,12 @@ def test_an_unknown_id_is_not_found(service):
         {"label": "huge"},
         {"label": None},
         {"corect": True},
-        {"correct": True, "token": "x"},
     ],
 )
 def test_a_bad_value_is_refused_and_changes_nothing(service, answer):
     one = decide(service)["id"]
     assert said(service.feedback(one, **answer)) == (422, "invalid")
-    assert said(service.feedback(one, correct=True)) == (200, "applied")
+    assert said(service.feedback(one, correct=True)) == (200, "accepted")
 
 
 @pytest.mark.parametrize("body", ["", "{", "[1", '{"id": NaN}', "\udcff", "null", "[]", "7", '"text"', "[" * 100_000])
@@ -99,15 +105,19 @@ def test_what_is_no_json_object_is_refused(service, body):
 
 REFUSALS = {  # path, body -> what is said
     ("m/decisions", ""): 'the body is empty; send an object such as {"features": {"tokens": 512}}',
-    ("m/decisions", '{"features": NaN}'): "the body must be JSON: invalid character (byte 13); send an object such as",
-    ("m/decisions", '{"features": "\\ud800"}'): "it is cut off, or has half of a \\u escape; send an object such as",
+    ("m/decisions", '{"features": NaN}'): "the body must be JSON, which has no NaN; send an object such as",
+    ("m/decisions", '{"features": "\\ud800"}'): "in Unicode, got half of a \\u escape; send an object such as",
+    ("m/decisions", '{"features": [1'): "JSON: Expecting ',' delimiter (character 15); send an object such as",
     ("m/decisions", '{"features": {"a": "\udcff"}}'): "the body must be JSON in UTF-8, got other bytes; send an object",
-    ("m/feedback", "[7]"): 'the body must be an object, got [7]; send one such as {"id": "req-17", "correct": true}',
+    (
+        "m/feedback",
+        "[7]",
+    ): 'the body must be an object, got [7]; send an object such as {"id": "req-17", "correct": true}',
     ("m/decisions", '{"featurs": [1, 2]}'): 'there is no field "featurs"; did you mean features?',
     (
         "m/feedback",
         '{"feedback": [{"huge": 1}]}',
-    ): 'feedback[0]: there is no field "huge"; known are id, token, correct',
+    ): 'feedback[0]: there is no field "huge"; known are id, correct',
     ("m/decisions", '{"a\\nb - at `$.features": 1}'): 'there is no field "a\\nb',
     ("m/decisions", "{}"): "features are missing; give features, or a list of decisions for a batch",
     (
@@ -115,7 +125,14 @@ REFUSALS = {  # path, body -> what is said
         '{"decisions": [{"id": "x"}]}',
     ): "decisions[0]: the field features is missing; it must be an object",
     ("m/decisions", '{"features": 7}'): "features must be an object, or a list of numbers or of pairs",
-    ("m/decisions", '{"features": 7, oops'): "features must be an object, or a list of numbers or of pairs",
+    ("m/decisions", '{"features": 7, oops'): "the body must be JSON: Expecting property name",
+    ("m/decisions", '{"features": 7, "features": [1, 2]}'): "the body must have every field once",
+    ("m/decisions", '{"features": [1, {"a": [1, -1e999]}]}'): "a number in features[1].a[1] must fit",
+    ("m/decisions", f'{{"features": [1, {"7" * 5000}]}}'): "a number in features[1] must fit into a 64-bit float",
+    ("m/decisions", '{"decisions": [{"features": [1, 2]}, 7]}'): "at least one object, got 7 at decisions[1]",
+    ("m/decisions", '{"decisions": []}'): "decisions must be a list of at least one object, got []",
+    ("m/feedback", '{"feedback": [{"id": "x"}, {"reward": 1e999}]}'): "a number in feedback[1].reward must fit",
+    ("m/feedback", '{"feedback": [{"id": "x"}, {"reward": "1"}]}'): "feedback[1].reward must be a number from 0 to 1",
     (
         "m/decisions",
         '{"features": [1, 1e999]}',
@@ -127,7 +144,7 @@ REFUSALS = {  # path, body -> what is said
         '{"decisions": [{"features": [1, 2], "id": 5}]}',
     ): "decisions[0].id must be a string of 1 to 200 bytes",
     ("m/feedback", '{"id": "x", "reward": 7}'): "reward must be a number from 0 to 1, got 7",
-    ("m/feedback", '{"correct": true}'): "feedback must name its decision by id or by token, got none; give one",
+    ("m/feedback", '{"correct": true}'): "id must be a string of 1 to 200 bytes, got NoneType",
     ("m/classes", '{"name": null}'): "name must be a string or an integer, got null",
     (
         "",
@@ -146,8 +163,44 @@ REFUSALS = {  # path, body -> what is said
 def test_a_refusal_says_what_came_what_is_allowed_and_what_to_do(service, path, body):
     reply = service.client.post(f"/v1/models/{path}".rstrip("/"), content=body.encode(errors="surrogateescape"))
     assert said(reply) in ((400, "malformed"), (422, "invalid"))
-    assert REFUSALS[path, body] in reply.json()["detail"]
-    assert len(reply.json()["detail"]) < 260
+    assert REFUSALS[path, body] in message(reply)
+    assert len(message(reply)) < 260
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "data"),
+    [
+        (
+            "m/decisions",
+            {"decisions": [{"features": [1, 2]}, {"features": [1, 2], "id": 5}]},
+            {"parameter": "decisions[1].id", "allowed": "a string of 1 to 200 bytes", "value": 5},
+        ),
+        (
+            "m/decisions",
+            {"features": [1, 2], "allowed": ["a", 1.5]},
+            {"parameter": "allowed", "allowed": "a list of strings or integers", "value": 1.5},
+        ),
+        (
+            "m/feedback",
+            {"id": "x", "reward": 7},
+            {"parameter": "reward", "allowed": "a number from 0 to 1", "value": 7},
+        ),
+        ("m/feedback", {"id": "x", "corect": True}, {"parameter": "corect", "hint": "did you mean correct?"}),
+        ("m/classes", {}, {"parameter": "name", "allowed": "a string or an integer"}),
+        (
+            "",
+            {"name": "new", "classes": [1, 2], "seed": -1},
+            {"parameter": "seed", "value": -1},
+        ),
+        ("m/decisions", {"features": "x" * 300}, {"parameter": "features"}),  # too long to be repeated
+    ],
+)
+def test_a_refusal_has_the_data_of_its_error(service, path, body, data):
+    reply = service.post(f"/v1/models/{path}".rstrip("/"), body)
+    assert said(reply) == (422, "invalid")
+    found = reply.json()
+    assert {name: found.get(name) for name in data} == data
+    assert ("value" in found) == ("value" in data)
 
 
 @pytest.mark.parametrize(
@@ -196,13 +249,44 @@ def test_a_batch_of_answers_has_a_result_for_each(service):
     ]
     results = service.post("/v1/models/m/feedback", {"feedback": answers}).json()["results"]
     assert [one["status"] for one in results] == [200, 200, 409, 404, 200]
-    assert [one.get("result") for one in results] == ["applied", "duplicate", None, None, "applied"]
+    assert [one.get("result") for one in results] == ["accepted", "duplicate", None, None, "accepted"]
     assert results[2]["problem"]["result"] == "conflict"
 
 
-def test_an_id_is_issued_once(service):
-    decide(service, id="mine")
-    assert said(service.decide([1.0, 2.0], id="mine")) == (422, "invalid")
+def test_the_same_id_with_the_same_input_returns_the_stored_decision(service):
+    first = decide(service, id="mine", allowed=["a", "b"])
+    decide(service)
+    assert decide(service, id="mine", allowed=["a", "b"]) == first
+    assert said(service.feedback("mine", correct=True)) == (200, "accepted")
+    made = service.client.get("/v1/models/m").json()["decisions"]
+    assert decide(service, id="mine", allowed=["a", "b"]) == first  # after its answer as well
+    assert service.client.get("/v1/models/m").json()["decisions"] == made
+
+
+@pytest.mark.parametrize(
+    "other", [{"features": [1.0, 3.0]}, {"allowed": ["a", "c"]}, {"allowed": None}], ids=["features", "classes", "all"]
+)
+def test_the_same_id_with_another_input_conflicts(service, other):
+    asked = {"features": [1.0, 2.0], "id": "taken", "allowed": ["a", "b"]}
+    assert service.post("/v1/models/m/decisions", asked).status_code == 200
+    before = service.client.get("/v1/models/m").json()
+    reply = service.post("/v1/models/m/decisions", asked | other)
+    assert said(reply) == (409, "conflict")
+    assert "id 'taken' was issued before, for other features or classes; give another id" in message(reply)
+    batch = {"decisions": [{"features": [1.0, 2.0]}, asked | other]}
+    assert said(service.post("/v1/models/m/decisions", batch)) == (409, "conflict")
+    assert service.client.get("/v1/models/m").json() == before  # nothing of the batch was made
+
+
+def test_a_batch_may_have_retries_in_it(service):
+    first = decide(service, id="retried")
+    batch = {"decisions": [{"features": [1.0, 2.0], "id": one} for one in ("new one", "retried")]}
+    new, again = service.post("/v1/models/m/decisions", batch).json()["decisions"]
+    assert again == first
+    assert new["round"] > first["round"]
+
+
+def test_ids_that_cannot_be_are_refused(service):
     assert said(service.decide([1.0, 2.0], id="x" * 201)) == (422, "invalid")
     assert said(service.decide([1.0, 2.0], id="")) == (422, "invalid")
     assert said(service.decide([1.0, 2.0], id="a\0b")) == (422, "invalid")
@@ -228,7 +312,7 @@ def test_the_same_request_again_gets_the_same_reply(service):
         assert said(reply) == (422, "invalid")
 
 
-def test_cancelled_decisions_want_no_answer(service):
+def test_answers_to_cancelled_decisions_are_ignored(service):
     one = decide(service)["id"]
     assert said(service.client.delete(f"/v1/models/m/decisions/{one}")) == (200, "cancelled")
     assert said(service.client.delete(f"/v1/models/m/decisions/{one}")) == (200, "duplicate")
@@ -238,7 +322,7 @@ def test_cancelled_decisions_want_no_answer(service):
     assert said(service.client.delete(f"/v1/models/m/decisions/{answered}")) == (409, "conflict")
 
 
-@pytest.mark.parametrize(("policy", "result"), [("wrong", "late_corrected"), ("drop", "late_recorded")])
+@pytest.mark.parametrize(("policy", "result"), [("wrong", "corrected"), ("drop", "late")])
 def test_after_the_expiry_the_policy_decides(service, policy, result):
     name = f"expiring-{policy}"
     service.make(name, features=1, expire_after=1, on_expiry=policy)
@@ -249,12 +333,28 @@ def test_after_the_expiry_the_policy_decides(service, policy, result):
     assert said(service.feedback(one, name, correct=False)) == (409, "conflict")
 
 
+def test_answers_after_the_release_are_late(service):
+    """What expired as wrong is corrected by its answer for `correct_within`; then it is released."""
+    reply = service.make("released", features=1, expire_after=1, on_expiry="wrong", correct_within=2)
+    assert reply.json()["correct_within"] == 2
+    ids = [service.decide([1.0], "released").json()["id"] for _ in range(4)]
+    results = [said(service.feedback(one, "released", correct=True)) for one in ids]
+    assert results == [(200, "late"), (200, "corrected"), (200, "corrected"), (200, "accepted")]
+    assert [said(service.feedback(one, "released", correct=True)) for one in ids] == [(200, "duplicate")] * 4
+    assert said(service.feedback(ids[0], "released", correct=False)) == (409, "conflict")
+    state = service.client.get(f"/v1/models/released/decisions/{ids[0]}").json()
+    assert (state["status"], state["value"]) == ("expired", 1.0)
+    stats = service.client.get("/v1/models/released/stats").json()
+    assert (stats["answered"], stats["expired"], stats["open"]) == (3, 3, 0)
+    assert (stats["corrected"], stats["late"]) == (2, 1)
+
+
 def test_models_are_made_once(service):
     asked = {"name": "two", "classes": ["x", "y"], "features": ["age", "size"], "learner": "delaytron"}
     asked |= {"parameters": {"gamma": 0.2}}
     assert service.post("/v1/models", asked).status_code == 201
     assert service.post("/v1/models", asked).status_code == 200
-    for other in ({"classes": ["x", "z"]}, {"parameters": {"gamma": 0.3}}, {"stateless": True}, {"features": 2}):
+    for other in ({"classes": ["x", "z"]}, {"parameters": {"gamma": 0.3}}, {"features": 2}):
         assert said(service.post("/v1/models", asked | other)) == (409, "conflict")
     listed = service.client.get("/v1/models").json()["models"]
     assert "two" in [model["name"] for model in listed]
@@ -273,7 +373,7 @@ def test_models_are_made_once(service):
         {"classes": ["a", "a"]},
         {"classes": "ab"},
         {"classes": [str(i) for i in range(1001)]},
-        {"learner": "nobody"},
+        {"learner": "unknown"},
         {"learner": "dilute"},
         {"parameters": {"gamma": 0.1}},
         {"parameters": {"lr": -1}},
@@ -283,6 +383,10 @@ def test_models_are_made_once(service):
         {"bits": 24, "classes": [str(i) for i in range(10)]},
         {"expire_after": "soon"},
         {"on_expiry": "wrong"},
+        {"correct_within": 5},
+        {"expire_after": 1, "correct_within": 5},
+        {"expire_after": 1, "on_expiry": "wrong", "correct_within": "soon"},
+        {"expire_after": 1, "on_expiry": "wrong", "correct_within": -1},
         {"seed": -1},
         {"color": "red"},
     ],
@@ -304,44 +408,17 @@ def test_classes_come_and_go(service):
     assert said(service.decide([1.0], "changing", allowed=["a"])) == (422, "invalid")
 
 
-def test_tokens_are_honoured_once(service):
-    service.make("stateless", features=2, stateless=True)
-    decision = service.decide([1.0, 2.0], "stateless").json()
-    token = decision["token"]
-    answer = {"token": token, "correct": True}
-
-    def give(name, body):
-        return said(service.post(f"/v1/models/{name}/feedback", body))
-
-    assert service.client.get("/v1/models/stateless").json()["open"] == 0
-    assert give("stateless", answer | {"correct": None}) == (422, "invalid")
-    assert give("m", answer) == (403, "foreign_token")
-    assert give("stateless", answer | {"token": token[:-3] + "AAA"}) == (403, "forged_token")
-    assert give("stateless", answer) == (200, "applied")
-    assert give("stateless", answer) == (200, "duplicate")
-    assert give("stateless", answer | {"correct": False}) == (409, "conflict")
-    assert said(service.feedback(decision["id"], "stateless", correct=True)) == (404, "unknown_decision")
-
-
-def test_a_token_expires(service):
-    service.make("brief", features=2, expire_after="0.05s")
-    token = service.decide([1.0, 2.0], "brief", stateless=True).json()["token"]
-    while (reply := service.post("/v1/models/brief/feedback", {"token": token})).status_code == 422:
-        pass
-    assert said(reply) == (410, "expired_token")
-
-
 def test_paths_and_methods_that_are_not_there(service):
     assert said(service.client.get("/v2/models")) == (404, "unknown_path")
     assert said(service.client.put("/v1/models")) == (405, "wrong_method")
     assert service.client.put("/v1/models").headers["allow"]
-    detail = "PUT is not allowed at /v1/models; use GET or POST, see /openapi.json"
-    assert service.client.put("/v1/models").json()["detail"] == detail
-    assert service.client.get("/v1/models/mm").json()["detail"] == "there is no model 'mm'; did you mean 'm'?"
+    wrong = "PUT is not allowed at /v1/models; use GET or POST, see /openapi.json"
+    assert message(service.client.put("/v1/models")) == wrong
+    assert message(service.client.get("/v1/models/mm")) == "there is no model 'mm'; did you mean 'm'?"
     for strange in ("no-such-model", "a%00b", "x" * 3000):
         reply = service.client.get(f"/v1/models/{strange}")
         assert said(reply) == (404, "unknown_model")
-        assert "make it with POST /v1/models, in Python with create_model" in reply.json()["detail"]
+        assert "make it with POST /v1/models, in Python with create_model" in message(reply)
     assert service.client.get("/healthz").json() == {"status": "ok"}
     assert service.client.head("/healthz").status_code == 200
 
@@ -357,27 +434,13 @@ def test_metrics_are_those_of_the_models(service):
     assert all(any(name == kind or name.startswith(f"{kind}_") for kind in typed) for name in names)
 
 
-def test_purged_decisions_are_gone(tmp_path):
-    with serving(tmp_path) as service:
-        service.make(features=1)
-        one = service.decide([1.0]).json()["id"]
-        service.feedback(one, correct=True)
-        assert service.stop() == 0
-    compact_journal(tmp_path / "m.db", "0.000001s")
-    with serving(tmp_path) as service:
-        assert said(service.feedback(one, correct=True)) == (410, "purged")
-        assert service.client.get(f"/v1/models/m/decisions/{one}").json()["purged"] is True
-        assert said(service.client.get(f"/v1/models/m/explanations/{one}")) == (410, "purged")
-
-
-def test_other_processes_answer_by_the_journal(tmp_path):
-    with serving(tmp_path) as service:
-        service.make(features=1)
-        one = service.decide([1.0]).json()["id"]
-        with dt.Journal(tmp_path / "m.db") as journal:
-            assert journal.feedback(one, correct=True) == "accepted"
-        assert said(service.feedback(one, correct=True)) == (200, "duplicate")
-        assert service.client.get("/v1/models/m/stats").json()["answered"] == 1
+def test_other_processes_answer_by_the_journal(service):
+    service.make("by-journal", features=1)
+    one = service.decide([1.0], "by-journal").json()["id"]
+    with dt.Journal(service.folder / "by-journal.db") as journal:
+        assert journal.feedback(one, correct=True) == "accepted"
+    assert said(service.feedback(one, "by-journal", correct=True)) == (200, "duplicate")
+    assert service.client.get("/v1/models/by-journal/stats").json()["answered"] == 1
 
 
 def test_a_damaged_journal_does_not_keep_the_others_from_being_served(tmp_path):
@@ -393,7 +456,7 @@ def test_a_damaged_journal_does_not_keep_the_others_from_being_served(tmp_path):
             reply = service.post("/v1/models", {"name": name, "classes": ["a", "b"]})
             assert said(reply) == (503, "unavailable")
             assert f"model '{name}' cannot be served: " in reply.json()["detail"]
-            assert f"; put {name}.db right in the folder of the service, and start it" in reply.json()["detail"]
+            assert f"repair {name}.db in the folder of the service, and start it" in reply.json()["hint"]
             assert str(tmp_path) not in reply.text
 
 
@@ -401,11 +464,9 @@ def test_a_damaged_journal_does_not_keep_the_others_from_being_served(tmp_path):
 def test_clients_do_not_hear_where_a_journal_is(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     path = Path("shop", "m.db")
-    told = _unserved(
-        path, dt.InvalidInput(f"cannot open {place.format(path=path, whole=path.absolute())}: no; go away")
-    )
-    mend = "put m.db right in the folder of the service, and start it again"
-    assert told == f"model 'm' cannot be served: cannot open m.db: no; {mend}"
+    error = dt.InvalidInput(f"cannot open {place.format(path=path, whole=path.absolute())}: no", "go away")
+    hint = "repair m.db in the folder of the service, and start it again"
+    assert _unserved(path, error) == ("model 'm' cannot be served: cannot open m.db: no", hint)
 
 
 def test_a_service_that_is_told_to_stop_has_everything_on_disk(tmp_path):
@@ -413,31 +474,28 @@ def test_a_service_that_is_told_to_stop_has_everything_on_disk(tmp_path):
         service.make(features=1)
         ids = [service.decide([float(i)]).json()["id"] for i in range(20)]
         assert service.stop() == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.db", "token-keys"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.db"]
     found = verify_journal(tmp_path / "m.db")
     assert (found.mismatch, found.decided) == (None, len(ids))
 
 
-def test_a_second_service_on_the_same_folder_serves_nothing_twice(tmp_path):
-    with serving(tmp_path) as first:
-        first.make(features=1)
-        with serving(tmp_path) as second:
-            assert said(second.decide([1.0])) == (503, "unavailable")
-            assert first.decide([1.0]).status_code == 200
+def test_a_second_service_on_the_same_folder_serves_nothing_twice(service):
+    with serving(service.folder) as second:
+        assert said(second.decide([1.0, 2.0])) == (503, "unavailable")
+        assert service.decide([1.0, 2.0]).status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ((), "models are kept in a folder or in PostgreSQL, got neither; give FOLDER or --postgres DSN"),
         (("shop", "--postgres", "dbname=x"), "got both; give FOLDER or --postgres DSN"),
         (("file",), "cannot make the folder 'file': there is a file of this name; choose another"),
         (("file/shop",), "cannot write 'file/shop': Not a directory; check the path: what should be a folder"),
-        (("shop", "--token-keys", "no/keys"), "cannot write no/keys: there is no folder no; make it"),
         (("shop", "--port", "{port}"), "port {port}: Address already in use; stop what listens there, or give another"),
     ],
 )
-def test_a_service_that_cannot_begin_says_why_in_one_line(tmp_path, arguments, told):
+def test_a_service_that_cannot_begin_says_why_in_one_line(tmp_path, arguments, expected):
     (tmp_path / "file").write_text("")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -445,7 +503,7 @@ def test_a_service_that_cannot_begin_says_why_in_one_line(tmp_path, arguments, t
         command = [sys.executable, "-m", "delaytron", "serve", *given]
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
-    assert told.format(port=port) in ended.stderr
+    assert expected.format(port=port) in ended.stderr
     assert ended.stderr.startswith("delaytron: ")
     assert ended.stderr.count("\n") == 1
 
@@ -468,3 +526,34 @@ def test_the_document_describes_every_route(service):
     assert document["openapi"].startswith("3.1")
     assert set(document["paths"]["/v1/models/{name}/feedback"]["post"]["responses"]) >= {"200", "404", "409", "410"}
     assert json.dumps(document).count("$ref") > 20
+
+
+# A simulated stream: the weights must be exactly those of `replay` on the same arrays
+
+
+def arrays(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, K, T)
+    X = rng.normal(size=(T, D)) + np.eye(K, D)[y] * 3
+    return X, y, rng.integers(1, 60, T)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("bandit_logit", {}), ("delaytron", {"gamma": 0.2}), ("adaptive_delaytron", {}), ("soba", {"gamma": 0.1})],
+)
+def test_the_service_learns_what_replay_learns(service, name, options):
+    X, y, delays = arrays(5)
+    model = name.replace("_", "-")
+    service.make(model, learner=name, parameters=options, features=D, seed=11)
+    made = []
+    for t in range(T):
+        for s in np.flatnonzero(np.arange(t) + delays[:t] == t):
+            service.feedback(made[s]["id"], model, correct="abc"[y[s]] == made[s]["label"])
+        made.append(service.decide(X[t].tolist(), model).json())
+    learner = dt.LEARNERS[name](K, D, seed=11, **options)
+    run = dt.replay(learner, X, y, delays, stream(11, "exploration").random(T))
+    assert [one["label"] for one in made] == ["abc"[label] for label in run.labels]
+    assert [one["prob"] for one in made] == run.probs.tolist()
+    weights = service.client.get(f"/v1/models/{model}/weights").json()["weights"]
+    assert np.array(weights).tobytes() == run.weights.tobytes()

@@ -8,6 +8,7 @@ from random import Random
 
 import httpx
 import pytest
+
 from services import serving
 
 CLIENT = "a-client-key-of-some-length"
@@ -16,9 +17,9 @@ FEATURES = [[1.0, 2.0], [[0, 1.5]], {"a": 1, "b": "x y", "c": ["d", "e"], "f": {
 TEMPLATES = [
     ("POST", "/v1/models/m/decisions", {"features": [1.0, 2.0], "id": "own", "allowed": ["a", "b"]}),
     ("POST", "/v1/models/h/decisions", {"decisions": [{"features": one} for one in FEATURES]}),
-    ("POST", "/v1/models/m/decisions", {"features": [[0, 1.5]], "stateless": True}),
+    ("POST", "/v1/models/m/decisions", {"features": [[0, 1.5]]}),
     ("POST", "/v1/models/m/feedback", {"id": "own", "correct": True}),
-    ("POST", "/v1/models/m/feedback", {"feedback": [{"id": "own", "reward": 0.5}, {"token": "AQ", "label": "a"}]}),
+    ("POST", "/v1/models/m/feedback", {"feedback": [{"id": "own", "reward": 0.5}, {"id": "AQ", "label": "a"}]}),
     ("POST", "/v1/models", {"name": "new", "classes": ["a", "b"], "parameters": {"lr": 1}}),
     ("POST", "/v1/models/m/classes", {"name": "d"}),
     ("GET", "/v1/models/m/decisions/own", None),
@@ -70,7 +71,7 @@ def memory(service):
 
 
 def send_mutated(service, random, count):
-    """Send so many; return how many there were of each status."""
+    """Send requests; return the number of replies by status."""
     statuses = {}
     headers = {"Authorization": f"Bearer {CLIENT}"}
     with httpx.Client(base_url=service.url, headers=headers, timeout=30) as client:

@@ -14,12 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from delaytron.model.verify import verify_journal
 from delaytron.service.app import make_app
-from delaytron.service.embedded import Embedded
-from delaytron.service.keys import ApiKeys
-from delaytron.service.tokens import TokenKey, TokenKeys
+from delaytron.service.models import Models
+from delaytron.service.security import ApiKeys
 
-TOKENS = TokenKeys([TokenKey("k", bytes(range(32)))])
 LIMIT = 4  # rounds until a decision expires
+WITHIN = 3  # rounds after that until its answer comes too late to correct anything
 NUMBERS = st.integers(-30, 30).map(lambda n: n / 10)
 VALUES = st.sampled_from([{"correct": True}, {"correct": False}, {"reward": 0.25}, {"reward": 1.0}])
 
@@ -30,7 +29,7 @@ class Known:
     label: str
     status: str = "open"
     value: float | None = None
-    token: str | None = None
+    is_correctable: bool = False
 
 
 def as_value(answer):
@@ -47,15 +46,18 @@ class ServiceMachine(RuleBasedStateMachine):
         self.known = {}
         self.classes = {"a": True, "b": True, "c": True}  # name -> whether it may be chosen
         self.repeatable = []
+        self.requested = []
         self.start()
         asked = {"name": "m", "classes": ["a", "b", "c"], "features": 2, "seed": 1}
         if policy is not None:
             asked |= {"expire_after": LIMIT, "on_expiry": policy}
+        if policy == "wrong":
+            asked |= {"correct_within": WITHIN}
         self.asked = asked
         assert self.call("POST", "/v1/models", asked)[0] == 201
 
     def start(self):
-        self.backend = Embedded(self.path, TOKENS)
+        self.backend = Models(self.path)
         self.loop.run_until_complete(self.backend.start())
         transport = httpx.ASGITransport(make_app(self.backend, ApiKeys()))
         self.client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
@@ -73,14 +75,17 @@ class ServiceMachine(RuleBasedStateMachine):
     def allowed(self):
         return [name for name, active in self.classes.items() if active]
 
-    def note_round(self, decision, token=None):
+    def note_round(self, decision):
         self.rounds += 1
         assert decision["round"] == self.rounds
         for known in self.known.values():
-            late = self.policy is not None and self.rounds - known.round >= LIMIT
-            if known.status == "open" and known.token is None and late:
+            age = self.rounds - known.round
+            if known.status == "open" and self.policy is not None and age >= LIMIT:
                 known.status = "expired"
-        self.known[decision["id"]] = Known(self.rounds, decision["label"], token=token)
+                known.is_correctable = self.policy == "wrong"
+            if age >= LIMIT + WITHIN:
+                known.is_correctable = False
+        self.known[decision["id"]] = Known(self.rounds, decision["label"])
 
     @rule(x=st.tuples(NUMBERS, NUMBERS), some=st.booleans(), own=st.booleans())
     def decide(self, x, some, own):
@@ -92,8 +97,27 @@ class ServiceMachine(RuleBasedStateMachine):
         status, decision = self.call("POST", "/v1/models/m/decisions", body)
         assert status == 200
         assert decision["label"] in body.get("allowed", self.allowed())
-        assert 0 < decision["probability"] <= 1
+        assert 0 < decision["prob"] <= 1
         self.note_round(decision)
+        if own:
+            self.requested.append((body, decision))
+
+    @precondition(lambda self: self.requested)
+    @rule(data=st.data(), beside=st.booleans())
+    def decide_again(self, data, beside):
+        """The same id with the same input returns what is stored; with another input all of a batch is refused."""
+        body, decision = data.draw(st.sampled_from(self.requested))
+        if beside:
+            other = {"features": [0.5, 0.5]}
+            status, made = self.call("POST", "/v1/models/m/decisions", {"decisions": [other, body]})
+            first, again = made["decisions"]
+            self.note_round(first)
+        else:
+            status, again = self.call("POST", "/v1/models/m/decisions", body)
+        assert (status, again) == (200, decision)
+        changed = {"decisions": [{"features": [0.5, 0.5]}, {**body, "features": [9.0, 9.0]}]}
+        status, refused = self.call("POST", "/v1/models/m/decisions", changed)
+        assert (status, refused["result"]) == (409, "conflict")
 
     @rule(count=st.integers(1, 3))
     def decide_with_a_key_and_again(self, count):
@@ -113,25 +137,16 @@ class ServiceMachine(RuleBasedStateMachine):
         other = {"features": [9.0, 9.0]}
         assert self.call("POST", "/v1/models/m/decisions", other, Idempotency_Key=key)[0] == 409
 
-    @rule(
-        features=st.sampled_from([[1.0], {"a": 1}, [1.0, None], "x"]), allowed=st.sampled_from([None, [], ["nobody"]])
-    )
+    @rule(features=st.sampled_from([[1.0], {"a": 1}, [1.0, None], "x"]), allowed=st.sampled_from([None, [], ["none"]]))
     def decide_wrongly(self, features, allowed):
         assert self.call("POST", "/v1/models/m/decisions", {"features": features, "allowed": allowed})[0] == 422
-
-    @rule()
-    def issue(self):
-        status, decision = self.call("POST", "/v1/models/m/decisions", {"features": [0.5, 1.0], "stateless": True})
-        assert status == 200
-        self.note_round(decision, decision["token"])
 
     @precondition(lambda self: self.known)
     @rule(data=st.data(), answer=VALUES)
     def answer(self, data, answer):
         name = data.draw(st.sampled_from(sorted(self.known)))
         known = self.known[name]
-        body = {"token": known.token} if known.token is not None else {"id": name}
-        status, reply = self.call("POST", "/v1/models/m/feedback", {**body, **answer})
+        status, reply = self.call("POST", "/v1/models/m/feedback", {"id": name, **answer})
         assert (status, reply["result"]) == self.expected(known, as_value(answer))
 
     def expected(self, known, value):
@@ -142,11 +157,11 @@ class ServiceMachine(RuleBasedStateMachine):
         known.value = value
         if known.status == "open":
             known.status = "answered"
-            return 200, "applied"
-        if self.policy == "wrong":
+            return 200, "accepted"
+        if known.is_correctable:
             known.status = "answered"
-            return 200, "late_corrected"
-        return 200, "late_recorded"
+            return 200, "corrected"
+        return 200, "late"
 
     @rule(answer=VALUES)
     def answer_unknown(self, answer):
@@ -159,9 +174,7 @@ class ServiceMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.known)))
         known = self.known[name]
         status, reply = self.call("DELETE", f"/v1/models/m/decisions/{name}")
-        if known.token is not None:
-            assert status == 404
-        elif known.status == "open":
+        if known.status == "open":
             assert (status, reply["result"]) == (200, "cancelled")
             known.status = "cancelled"
         elif known.status == "cancelled":
@@ -200,14 +213,12 @@ class ServiceMachine(RuleBasedStateMachine):
 
     def abandon(self):
         """Leave everything as a killed process does."""
-        for served, worker in self.backend._served.values():
-            store = served.store
-            store._database.close()
-            store._reader.close()
-            store._lock.forget()
-            store._group.closed = "killed"
-            served.keeper._since_snapshot = 0
-            self.loop.run_until_complete(worker.close())
+        for served in self.backend._served.values():
+            served.engine.writer._finalizer.detach()
+            for database in (served.engine.store._database, served.engine.store._reader):
+                if database is not None:
+                    database.close()
+            served.engine.store._lock.forget()
 
     @invariant()
     def what_is_told_is_so(self):
@@ -215,16 +226,14 @@ class ServiceMachine(RuleBasedStateMachine):
             return
         status, stats = self.call("GET", "/v1/models/m/stats")
         assert status == 200
-        counts = [known for known in self.known.values() if known.token is None]
         assert stats["decisions"] == self.rounds
-        assert stats["open"] == sum(known.status == "open" for known in counts)
-        assert stats["cancelled"] == sum(known.status == "cancelled" for known in counts)
+        assert stats["open"] == sum(known.status == "open" for known in self.known.values())
+        assert stats["cancelled"] == sum(known.status == "cancelled" for known in self.known.values())
         assert stats["answered"] == sum(known.status == "answered" for known in self.known.values())
         assert sum(one["played"] for one in stats["classes"]) == self.rounds
         for name, known in list(self.known.items())[-3:]:
-            if known.token is None:
-                state = self.call("GET", f"/v1/models/m/decisions/{name}")[1]
-                assert (state["status"], state["label"], state["value"]) == (known.status, known.label, known.value)
+            state = self.call("GET", f"/v1/models/m/decisions/{name}")[1]
+            assert (state["status"], state["label"], state["value"]) == (known.status, known.label, known.value)
 
     def teardown(self):
         if not hasattr(self, "loop"):

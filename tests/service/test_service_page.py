@@ -18,13 +18,13 @@ def test_the_page_prints_what_it_says(tmp_path):
 
 
 def test_commands_are_told_from_what_they_print():
-    block = "$ curl a -d '{\n>  }'\n{}\n\nmore\n$ token=1\n$ echo\n"
-    assert COMMAND.findall(block) == [("curl a -d '{\n>  }'", "{}\n\nmore\n"), ("token=1", ""), ("echo", "")]
+    block = "$ curl a -d '{\n>  }'\n{}\n\nmore\n$ name=1\n$ echo\n"
+    assert COMMAND.findall(block) == [("curl a -d '{\n>  }'", "{}\n\nmore\n"), ("name=1", ""), ("echo", "")]
 
 
 def test_the_page_has_all_kinds_of_answers():
     typed = "".join(block for kind, block in BLOCK.findall(PAGE.read_text()) if kind == "console")
-    words = ("applied", "duplicate", "conflict", "late_corrected", "late_recorded", "cancelled", "unknown_decision")
+    words = ("accepted", "duplicate", "conflict", "corrected", "late", "cancelled", "unknown_decision")
     for word in (*words, "purged", "invalid", "too_large", "too_many", "unavailable"):
         assert f'"result":"{word}"' in typed
 
@@ -33,7 +33,7 @@ def test_only_what_varies_is_left_out():
     first, second = "a" * 32, "b" * 32
     assert normalised(f"{first} {second} {first}") == normalised(f"{second} {first} {second}")
     assert normalised(f"{first} {second}") != normalised(f"{first} {first}")
-    assert normalised('"probability":0.5') != normalised('"probability":0.4')
+    assert normalised('"prob":0.5') != normalised('"prob":0.4')
     assert normalised('{"open": 2, "oldest_seconds": 1.5e-05}') == normalised('{"open": 2, "oldest_seconds": 3}')
 
 

@@ -7,6 +7,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import CHECKS as REGISTRY
 from schemathesis.checks import load_all_checks
+
 from services import serving
 
 load_all_checks()

@@ -1,16 +1,14 @@
-"""Those who watch a model, without a network: what they are sent, and how they go."""
+"""Watchers of a model without a network: the events that they get, and how they disconnect."""
 
 import asyncio
 import json
 
 from delaytron.service.endpoint import Gate
-from delaytron.service.keys import ApiKeys
-from delaytron.service.limits import Limits
-from delaytron.service.live.events import EventStream
-from delaytron.service.live.feed import Watchers
+from delaytron.service.live.pages import EventStream, Watchers
 from delaytron.service.messages import Accuracy, DecisionState, StatsReply
 from delaytron.service.metrics import Metrics
 from delaytron.service.problems import UnknownModel
+from delaytron.service.security import ApiKeys, Limits
 
 SOON = 5.0  # seconds within which something must have happened
 
@@ -30,16 +28,15 @@ class Figures:
         if self.error is not None:
             raise self.error
         if name != "m":
-            raise UnknownModel(f"there is no model {name!r}")
+            raise UnknownModel(f"there is no model {name!r}", "check its name")
         return StatsReply(
             decisions=self.decisions,
             open=self.decisions,
             answered=0,
             expired=0,
             cancelled=0,
+            corrected=0,
             late=0,
-            issued=0,
-            redeemed=0,
             oldest_seconds=self.oldest,
             accuracy=Accuracy(None, 0.0, 1.0),
             decisions_per_second=0.0,
@@ -54,7 +51,7 @@ class Figures:
 
 
 class Watch:
-    """One who watches: what was sent, and a way to go."""
+    """A watcher: the messages that it got, and a way to disconnect."""
 
     def __init__(self, stream, name="m", method="GET", headers=()):
         self.sent = asyncio.Queue()

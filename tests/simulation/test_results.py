@@ -5,8 +5,7 @@ import pytest
 from PIL import Image
 
 import delaytron as dt
-from delaytron.simulation.plots import plot_curves
-from delaytron.simulation.results import Result, index_from_which_below, mean_of
+from delaytron.simulation.results import Result, index_from_which_below, mean_of, plot_curves
 
 RNG = np.random.default_rng(0)
 DATA = (RNG.normal(size=(200, 3)), RNG.integers(0, 3, 200))

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 import delaytron as dt
 from delaytron.rng import stream
-from delaytron.simulation import batches
+from delaytron.simulation import simulate as batches
 from delaytron.simulation.scenarios import choose_rows
 from streams import same_bits
 
@@ -91,14 +91,14 @@ def test_text_labels_and_a_data_set_both_work():
 BAD = [
     (
         {"learner": "unknown"},
-        "learner must be one of bandit_logit, banditron, delaytron, .*; got 'unknown'",
+        "learner must be one of bandit_logit, banditron, delaytron, .*, got 'unknown'",
     ),
     ({"gamma": 0}, r"gamma must be in \(0, 1\], got 0"),
     ({"gamma": [0.1, 1.3]}, r"gamma must be in \(0, 1\], got 1.3"),
-    ({"beta": 1}, "delaytron takes gamma, eta, noise, expire_after, on_expiry, standardize, ties; got beta"),
+    ({"beta": 1}, "delaytron takes gamma, eta, expire_after, on_expiry, correct_within, standardize, ties, got beta"),
     (
         {"learner": "perceptron", "gamma": 0.1},
-        "perceptron takes noise, expire_after, on_expiry, standardize, ties; got gamma",
+        "perceptron takes expire_after, on_expiry, correct_within, standardize, ties, got gamma",
     ),
     ({"delay": 0}, "delay must be an integer of at least 1, got 0"),
     ({"delay": object()}, "delay"),
@@ -106,7 +106,7 @@ BAD = [
     ({"rounds": 0}, "rounds must be an integer of at least 1, got 0"),
     ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
     ({"n_jobs": 0}, "n_jobs must be an integer of at least 1, got 0"),
-    ({"sampling": "twice"}, "sampling must be one of replacement, epochs; got 'twice'"),
+    ({"sampling": "twice"}, "sampling must be one of replacement, epochs, got 'twice'"),
     ({"gamma": []}, r"gamma must have at least one value, got \[\]"),
     ({"data": (np.zeros((0, 3)), [])}, "X must have at least one row|y must be 1-D with at least one label"),
     ({"data": (DENSE[0], DENSE[1][:-1])}, "y must have one label for each of the 300 rows of X"),
@@ -125,14 +125,14 @@ def test_bad_input_gets_one_clear_line(options, message):
 GOOD = {"X": np.eye(3), "y": [0, 1, 2], "delays": [1, 1, 1], "draws": [0.1, 0.2, 0.3]}
 BAD_REPLAY = [
     ({"delays": [1, 0, 1]}, "delays must be at least 1, got 0 in round 2"),
-    ({"delays": [1, 1]}, r"delays must be 3 numbers, one per round; got shape \(2,\)"),
+    ({"delays": [1, 1]}, r"delays must be 3 numbers, one per round, got shape \(2,\)"),
     ({"delays": [1.0, 1.5, 1.0]}, "delays must be integers, got float64"),
     ({"y": [0, 1, 3]}, r"y must be in 0..2, got 3 in round 3"),
     ({"y": [0, -1, 2]}, r"y must be in 0..2, got -1 in round 2"),
     ({"draws": [0.1, 1.0, 0.2]}, r"draws must be in \[0, 1\), got 1.0 in round 2"),
     ({"draws": [0.1, float("nan"), 0.2]}, r"draws must be in \[0, 1\), got nan in round 2"),
     ({"draws": ["a", "b", "c"]}, "draws must be 3 numbers"),
-    ({"draws": [[0.1], 0.2, 0.3]}, "draws must be 3 numbers, one per round; got rows of different lengths"),
+    ({"draws": [[0.1], 0.2, 0.3]}, "draws must be 3 numbers, one per round, got rows of different lengths"),
     ({"X": np.eye(4)}, "X must have 3 features, got 4"),
     ({"X": np.full((3, 3), np.inf)}, "X must be finite, got inf in row 0, column 0"),
 ]
@@ -211,7 +211,7 @@ def test_minus_one_means_all_threads():
         ({"progress": 5}, "progress must be a function of the number of rounds just played, got 5"),
         ({"n_jobs": np.zeros(2)}, "n_jobs must be an integer of at least 1, got array"),
         ({"gamma": {"a": 1}}, "gamma must be a value or a list of values, got {'a': 1}"),
-        ({"gama": 0.1}, r"; got gama; did you mean gamma\?$"),
+        ({"gama": 0.1}, r", got gama; did you mean gamma\?$"),
         ({"log": 5}, "log must be a str or a Path that is not empty, got 5"),
     ],
 )
@@ -221,7 +221,7 @@ def test_what_cannot_be_simulated_is_refused(wrong, message):
 
 
 def test_only_a_learner_can_be_replayed():
-    with pytest.raises(dt.InvalidInput, match=r"learner must be one, as in .*; got 'banditron'"):
+    with pytest.raises(dt.InvalidInput, match=r"learner must be one, as in .*, got 'banditron'"):
         dt.replay("banditron", [[1.0]], [0], [1], [0.5])
 
 

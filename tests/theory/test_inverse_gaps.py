@@ -69,7 +69,7 @@ class TestRound:
             ([0.5, -0.1], 9, "losses must be finite and at least 0, got -0.1"),
             ([0.5, np.nan], 9, "losses must be finite and at least 0, got nan"),
             ([0.5, 0.5], -1, "sharpness must be finite and at least 0, got -1"),
-            ([0.5, 0.5, 0.5], [1, 2], "sharpness must be a number or one per label, 3; got shape (2,)"),
+            ([0.5, 0.5, 0.5], [1, 2], "sharpness must be a number or one per label, 3, got shape (2,)"),
         ],
     )
     def test_wrong_input_is_refused_in_one_line(self, losses, sharpness, told):
@@ -78,7 +78,7 @@ class TestRound:
         assert str(error.value).startswith(told)
 
     def test_a_round_needs_as_many_true_as_predicted_losses(self):
-        with pytest.raises(InvalidInput, match="true must have one loss per label, 2, as predicted has; got 3"):
+        with pytest.raises(InvalidInput, match="true must have one loss per label, 2, as predicted has, got 3"):
             theory.inverse_gap_round([0.5, 0.5], true=[0.1, 0.2, 0.3], sharpness=9)
 
 

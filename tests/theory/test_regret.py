@@ -83,7 +83,7 @@ def test_what_has_no_regret_is_refused():
     data = small()
     with pytest.raises(dt.InvalidInput, match="linear in the row, got exp3; leave it out, or take another learner"):
         dt.simulate("exp3", data, regret=True)
-    with pytest.raises(dt.InvalidInput, match="did not note their losses"):
+    with pytest.raises(dt.InvalidInput, match="these runs have no losses"):
         theory.regret(dt.simulate("delaytron", data), data, np.zeros((3, 4)))
     with pytest.raises(dt.InvalidInput, match=r"W must have the shape \(3, 4\), got \(4, 3\)"):
         theory.hinge_losses(np.zeros((4, 3)), data)

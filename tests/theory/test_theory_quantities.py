@@ -144,12 +144,12 @@ def test_a_million_equal_delays_are_counted_as_the_formulas_say():
         ([1, 0, 2], "delays must be at least 1, got 0 in round 2"),
         ([1, -1], "delays must be at least 1, got -1 in round 2"),
         ([1.5], "delays must be integers, got float64"),
-        ([[1, 2], [3, 4]], "delays must be 2 numbers, one per round; got shape (2, 2) of int64"),
-        ([[1, 2], [3]], "delays must be 2 numbers, one per round; got rows of different lengths"),
+        ([[1, 2], [3, 4]], "delays must be 2 numbers, one per round, got shape (2, 2) of int64"),
+        ([[1, 2], [3]], "delays must be 2 numbers, one per round, got rows of different lengths"),
         (np.array([], int), "delays must be those of at least one round, got none"),
         (5, "delays must be one integer per round, got 5"),
         (np.array(5), "delays must be one integer per round, got array(5)"),
-        ("12", "delays must be 2 numbers, one per round; got shape () of <U2"),
+        ("12", "delays must be 2 numbers, one per round, got shape () of <U2"),
     ],
 )
 def test_delays_that_are_none_are_refused_in_one_line(function, delays, told):
@@ -161,9 +161,9 @@ def test_delays_that_are_none_are_refused_in_one_line(function, delays, told):
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda: theory.outstanding([1], timing="late"), "timing must be one of before, after; got 'late'"),
-        (lambda: theory.counting_sum([1], timing=None), "timing must be one of before, after; got None"),
-        (lambda: theory.epochs([1], tracker="cum"), "tracker must be one of cumulative, instant; got 'cum'"),
+        (lambda: theory.outstanding([1], timing="late"), "timing must be one of before, after, got 'late'"),
+        (lambda: theory.counting_sum([1], timing=None), "timing must be one of before, after, got None"),
+        (lambda: theory.epochs([1], tracker="cum"), "tracker must be one of cumulative, instant, got 'cum'"),
         (lambda: theory.epochs([1], count_self="yes"), "count_self must be True or False, got 'yes'"),
     ],
 )

@@ -1,6 +1,5 @@
-"""The command line: parse, one call, print; and one line when something is wrong."""
+"""The command line. Each command parses its options, makes one call and prints; errors are one line."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -17,29 +16,27 @@ from delaytron.cli import (
     experiment,
     import_log,
     journal,
-    plan,
     run,
     serve,
 )
-from delaytron.cli import learners as lists
-from delaytron.cli.problems import system_line, usage_line, with_flags
+from delaytron.cli.options import option_spelling, system_line, usage_line
 from delaytron.errors import DelaytronError
 
 UsageError: Any = typer.BadParameter.__base__  # its module depends on the version of typer
 
 
 class _Commands(TyperGroup):
-    """Turns what went wrong into one line and an exit code."""
+    """The group of all commands, which prints an error as one line and returns an exit code."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        """Read the options before the command."""
+        """Parse the options before the command."""
         try:
             return super().make_context(*args, **options)
         except UsageError as problem:
-            if not problem.format_message():  # nothing was given: all help is shown
+            if not problem.format_message():  # no command was given, and the help is shown
                 raise
             _stop(usage_line(problem), 2)
-        except KeyboardInterrupt:  # of which typer says nothing
+        except KeyboardInterrupt:  # typer would print nothing
             _stop("interrupted", 130)
 
     def invoke(self, ctx: Any) -> Any:
@@ -49,7 +46,9 @@ class _Commands(TyperGroup):
         except BrokenPipeError:
             raise
         except DelaytronError as problem:
-            _stop(with_flags(str(problem), _flags(self.commands.get(ctx.invoked_subcommand))), 2)
+            command: Any = self.commands.get(ctx.invoked_subcommand)
+            parts = (command, *getattr(command, "commands", {}).values())  # a group has commands of its own
+            _stop(problem.spelled(option_spelling([param for part in parts for param in part.params])), 2)
         except OSError as problem:
             _stop(system_line(problem), 2)
         except UsageError as problem:
@@ -58,12 +57,6 @@ class _Commands(TyperGroup):
             _stop("not enough memory; try fewer --rounds, --runs, --workers or features", 2)
         except KeyboardInterrupt:
             _stop("interrupted", 130)
-
-
-def _flags(command: Any) -> Iterator[str]:
-    """Iterate over the options of a command and of those within it."""
-    for part in [command, *getattr(command, "commands", {}).values()]:
-        yield from (param.opts[0] for param in part.params if param.opts[0].startswith("--"))
 
 
 def _stop(message: str, code: int) -> None:
@@ -77,7 +70,6 @@ app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=experiment.REPRODUCE_EXAMPLES)(experiment.reproduce)
 app.command(epilog=experiment.EXAMPLES)(experiment.experiment)
 app.command(epilog=bounds.EXAMPLES)(bounds.bounds)
-app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=delays.EXAMPLES)(delays.delays)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("import", epilog=import_log.EXAMPLES)(import_log.import_log)
@@ -85,7 +77,7 @@ app.command(epilog=journal.VERIFY_EXAMPLES)(journal.verify)
 app.command(epilog=journal.EXPORT_EXAMPLES)(journal.export)
 app.command(epilog=journal.COMPACT_EXAMPLES)(journal.compact)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
-app.command(epilog="Examples\n\ndelaytron learners\ndelaytron learners --json")(lists.learners)
+app.command(epilog="Examples\n\ndelaytron learners\ndelaytron learners --json")(run.learners)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(datasets.app, name="datasets")
 

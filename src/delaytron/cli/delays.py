@@ -1,7 +1,7 @@
-"""`delaytron delays`: what recorded delays are like, and which models fit them."""
+"""`delaytron delays`: statistics of recorded delays, and the delay models that fit them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from math import ceil
 from pathlib import Path
 from shlex import quote
@@ -10,17 +10,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from delaytron.cli.documents import DelaysDocument
-from delaytron.cli.options import Json, tell, trace_notes
-from delaytron.cli.outputs import busy, show, targets, write
-from delaytron.cli.tables import new_table
-from delaytron.delays.notation import TRACE, how_to_name
-from delaytron.delays.opening import open_trace
-from delaytron.delays.summary import DelaySummary, Pending, summarize
-from delaytron.delays.traces import Trace
+from delaytron.cli.documents import DelaysDocument, FittedDelay, PendingRounds
+from delaytron.cli.options import Json, print_notes, trace_notes
+from delaytron.cli.outputs import busy, new_table, show, targets, write
+from delaytron.delays.fits import DelaySummary, Pending, summarize
+from delaytron.delays.traces import TRACE, Trace, open_trace
 from delaytron.errors import InvalidInput
 
 EXAMPLES = """
@@ -32,8 +28,8 @@ delaytron delays delays.txt --plot delays.png
 delaytron delays college
 """
 BLOCKS = "▁▂▃▄▅▆▇█"
-WIDTH = 36  # blocks of a line over time
-LARGE = 20_000_000  # bytes of a file that take longer than a second
+WIDTH = 36  # blocks of a sparkline
+LARGE = 20_000_000  # bytes of a file that take longer than a second to read
 NAMES = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
 OPTIONS = "--event COLUMN --outcome COLUMN, or --wait COLUMN --rate R"
 UNITS = ((365.25 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -63,7 +59,7 @@ def delays(
     output: Output = None,
     json: Json = False,
 ) -> None:
-    """Show what recorded delays are like: how long, how many never come, how many rounds wait, and what fits.
+    """Show statistics of recorded delays: quantiles, missing answers, pending rounds, and the models that fit.
 
     A table needs a column of times at which decisions were made and one of
     times at which their outcomes were known. Rounds are the decisions in the
@@ -73,85 +69,80 @@ def delays(
     files = targets(plot, None, output, "delays", "delays")
     asked = {"event": event, "outcome": outcome, "wait": wait, "rate": rate, "unit": unit}
     named = {name: value for name, value in asked.items() if value is not None}
-    with _waiting(Path(source)):
-        trace = _opened(source, named)
-        summary = summarize(trace, Path(source).name)
-    _tell_unit(summary, unit, trace.in_seconds)
-    tell(trace_notes(trace, "--wait {} --rate R", "--rate R"))
-    document = delays_document(summary)
+    path = Path(source)
+    large = path.is_file() and path.stat().st_size > LARGE
+    with busy(f"reading {path}") if large else nullcontext():
+        trace = _open_trace(source, named)
+        summary = summarize(trace, path.name)
+    if trace.in_seconds:
+        print_notes(["times: numbers taken as seconds; --unit min, h or d says otherwise"])
+    elif unit is not None and summary.waits:
+        print_notes([f"times: numbers taken as {NAMES[unit]}"])
+    print_notes(trace_notes(trace, "--wait {} --rate R", "--rate R"))
+    document = DelaysDocument(
+        trace=summary.name,
+        rounds=summary.n_rounds,
+        never=summary.never,
+        late=summary.late,
+        mean_delay=summary.mean,
+        quantiles={str(share): delay for share, delay in summary.quantiles.items()},
+        quantiles_in_seconds={str(share): wait for share, wait in summary.waits.items()},
+        pending=PendingRounds(mean=summary.pending.mean, highest=summary.pending.highest),
+        coming=PendingRounds(mean=summary.coming.mean, highest=summary.coming.highest),
+        fits=[
+            FittedDelay(delay=fit.text, log_likelihood=fit.log_likelihood, distance=fit.distance)
+            for fit in summary.fits
+        ],
+        suggested_delays=summary.models,
+    )
     show(document, Group(*delay_lines(summary)), json)
     if not json:
-        typer.echo(_hint(summary, trace, source))  # as it is: a command that is broken into lines cannot be pasted
+        recorded = f"delaytron run --delay {quote(trace.text)}"
+        if not trace.text.startswith(TRACE):  # names that the notation cannot express
+            recorded = f"dt.delays.Trace.from_file({source!r}, ...), with the columns that you named"
+        models = [f"  delaytron run --delay {model}" for model in summary.models[:1]]
+        first = f"To play these delays{', or the likelier model' if models else ''}:"
+        typer.echo("\n".join([first, f"  {recorded}", *models]))  # unwrapped, so that commands can be pasted
     write(files, summary, document, json)
 
 
-def _opened(source: str, named: Mapping[str, Any]) -> Trace:
-    """Read a trace; where columns cannot be told, say by which options they are named."""
+def _open_trace(source: str, named: Mapping[str, Any]) -> Trace:
+    """Return recorded delays; raise InvalidInput, with the options of this command for the columns."""
     try:
         return open_trace(source, **named)
     except InvalidInput as problem:
-        raise type(problem)(str(problem).replace(how_to_name(Path(source)), OPTIONS)) from None
-
-
-def _tell_unit(summary: DelaySummary, unit: str | None, in_seconds: bool) -> None:
-    """Say of which unit numbers were taken."""
-    if in_seconds:
-        typer.echo("delaytron: note: times: numbers taken as seconds; --unit min, h or d says otherwise", err=True)
-    elif unit is not None and summary.waits:
-        typer.echo(f"delaytron: note: times: numbers taken as {NAMES[unit]}", err=True)
-
-
-def _waiting(path: Path) -> AbstractContextManager[None]:
-    large = path.is_file() and path.stat().st_size > LARGE
-    return busy(f"reading {path}") if large else nullcontext()
-
-
-def delays_document(summary: DelaySummary) -> DelaysDocument:
-    """Return a summary as plain values."""
-    return {
-        "trace": summary.name,
-        "rounds": summary.n_rounds,
-        "never": summary.never,
-        "late": summary.late,
-        "mean_delay": summary.mean,
-        "quantiles": {str(share): delay for share, delay in summary.quantiles.items()},
-        "quantiles_in_seconds": {str(share): wait for share, wait in summary.waits.items()},
-        "pending": {"mean": summary.pending.mean, "highest": summary.pending.highest},
-        "coming": {"mean": summary.coming.mean, "highest": summary.coming.highest},
-        "fits": [
-            {"delay": fit.text, "log_likelihood": fit.log_likelihood, "distance": fit.distance} for fit in summary.fits
-        ],
-        "suggested_delays": summary.models,
-    }
+        if problem.parameter != "columns":
+            raise
+        if problem.allowed is None:  # no columns were named, and the header does not say which they are
+            raise InvalidInput(problem.args[0], f"name the columns by {OPTIONS}") from None
+        got = ", ".join(f"--{name}" for name in named if name != "unit")
+        raise InvalidInput.of("columns", f"named by {OPTIONS}", got=got) from None
 
 
 def delay_lines(summary: DelaySummary) -> Iterator[RenderableType]:
-    """Iterate over what the screen shows of a summary."""
+    """Iterate over the tables and lines that show a summary."""
     late = f", {summary.late:.1%} only after the last" if summary.late else ""
     yield Text(f"{summary.name}: {summary.n_rounds:,} rounds, {summary.never:.1%} never answered{late}\n")
     if summary.mean is not None:
-        yield _quantile_table(summary)
+        quantiles = new_table("delay", numbers=["max" if q == 1 else f"{q:.0%}" for q in summary.quantiles])
+        quantiles.add_row("rounds", *(f"{delay:,}" for delay in summary.quantiles.values()))
+        if summary.waits:
+            quantiles.add_row("time", *map(duration, summary.waits.values()))
+        yield quantiles
         yield Text(f"Of the delays that come; their mean is {_mean(summary.mean)} rounds.\n")
-    yield _pending_table(summary)
-    yield Text("What is never answered waits for ever.\n" if summary.never else "")
+    pending = new_table("pending rounds", numbers=("mean", "highest"))
+    pending.add_column(f"from round 1 to {summary.n_rounds:,}", no_wrap=True)
+    for name, kind in {"all": summary.pending, "to be answered": summary.coming}.items():
+        if name == "all" or summary.never:
+            pending.add_row(name, _mean(kind.mean), f"{kind.highest:,}", sparkline(kind))
+    yield pending
+    yield Text("Rounds that are never answered stay pending.\n" if summary.never else "")
     if summary.fits:
-        yield _fit_table(summary)
-        yield Text("Fitted to the delays that come, the likelier one first.\n")
-
-
-def _quantile_table(summary: DelaySummary) -> Table:
-    table = _table("delay", ["max" if share == 1 else f"{share:.0%}" for share in summary.quantiles])
-    table.add_row("rounds", *(f"{delay:,}" for delay in summary.quantiles.values()))
-    if summary.waits:
-        table.add_row("time", *map(duration, summary.waits.values()))
-    return table
-
-
-def _table(first: str, titles: Sequence[str]) -> Table:
-    table = new_table(first)
-    for title in titles:
-        table.add_column(title, justify="right", no_wrap=True)
-    return table
+        fits = new_table("model", numbers=("log-likelihood", "KS distance"))
+        for fit in summary.fits:
+            fits.add_row(fit.text, f"{fit.log_likelihood:.3f}", f"{fit.distance:.3f}")
+        yield fits
+        yield Text("Fitted to the delays that come, the likeliest first.\n")
 
 
 def duration(seconds: float) -> str:
@@ -170,17 +161,8 @@ def _mean(value: float) -> str:
     return f"{value:,.{1 if value < 1000 else 0}f}"
 
 
-def _pending_table(summary: DelaySummary) -> Table:
-    table = _table("waiting rounds", ("mean", "highest"))
-    table.add_column(f"from round 1 to {summary.n_rounds:,}", no_wrap=True)
-    kinds = {"all": summary.pending} | ({"to be answered": summary.coming} if summary.never else {})
-    for name, pending in kinds.items():
-        table.add_row(name, _mean(pending.mean), f"{pending.highest:,}", sparkline(pending))
-    return table
-
-
 def sparkline(pending: Pending) -> str:
-    """Return the waiting rounds over time as blocks, the tallest for the most there were.
+    """Return the pending rounds over time as blocks, the tallest for the highest number.
 
     Examples
     --------
@@ -190,20 +172,3 @@ def sparkline(pending: Pending) -> str:
     parts = np.array_split(pending.stretches, min(len(pending.stretches), WIDTH))
     heights = [int(part.max()) * len(BLOCKS) / max(1, pending.highest) for part in parts]
     return "".join(BLOCKS[max(0, ceil(height) - 1)] for height in heights)
-
-
-def _fit_table(summary: DelaySummary) -> Table:
-    table = _table("model", ("log-likelihood", "KS distance"))
-    for fit in summary.fits:
-        table.add_row(fit.text, f"{fit.log_likelihood:.3f}", f"{fit.distance:.3f}")
-    return table
-
-
-def _hint(summary: DelaySummary, trace: Trace, source: str) -> str:
-    """Say how to play what was recorded, and the model that fits it better."""
-    recorded = f"delaytron run --delay {quote(trace.text)}"
-    if not trace.text.startswith(TRACE):  # names that would be read as something else
-        recorded = f"dt.delays.Trace.from_file({source!r}, ...), with the columns that you named"
-    models = [f"  delaytron run --delay {model}" for model in summary.models[:1]]
-    first = f"To play these delays{', or the likelier model' if models else ''}:"
-    return "\n".join([first, f"  {recorded}", *models])

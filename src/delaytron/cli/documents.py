@@ -1,26 +1,28 @@
-"""The JSON that commands print: the keys, their types, and the JSON Schema that is made of them.
+"""The records that commands print with `--json`.
 
-One key means one thing in all documents; docs/reference/json.md describes them. After a change here,
-`python -c "from delaytron.cli.documents import write_schema; write_schema()"` writes the schema file.
+One key means one thing in all documents; docs/reference/json.md describes them.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TypedDict
 
-from delaytron.cli.doctor_documents import DoctorDocument
-from delaytron.evaluation.results import EvaluationRow
-from delaytron.model.documents import CompactDocument, ExportDocument, ImportDocument, VerifyDocument
-from delaytron.planning.documents import PlanDocument
-from delaytron.simulation.results import Errors, Setting
-from delaytron.theory.documents import BoundLine, Number, StudyDocument
+import msgspec
 
-SCHEMA = Path(__file__).with_name("schema.json")
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+from delaytron.evaluation.evaluate import EvaluationRow
+from delaytron.simulation.results import Setting
+from delaytron.theory.study import BoundLine, Number, StudyDocument
 
 
-class RunRow(Errors):
-    """A learner with one setting at one delay, as `delaytron run` played it."""
+class MeanErrors(msgspec.Struct, kw_only=True):
+    """Mean errors of some runs, each with the half width of its 95 % interval; None for a single run."""
+
+    error: float
+    error_margin: float | None
+    greedy_error: float
+    greedy_error_margin: float | None
+
+
+class RunRow(MeanErrors, kw_only=True):
+    """A learner with one setting at one delay, in `delaytron run`."""
 
     learner: str
     dataset: str
@@ -39,7 +41,7 @@ class RunRow(Errors):
     versions: dict[str, str]
 
 
-class ComparisonRow(Errors):
+class ComparisonRow(MeanErrors, kw_only=True):
     """A tuned learner at one delay."""
 
     learner: str
@@ -59,14 +61,14 @@ class ComparisonRow(Errors):
     remark: str
 
 
-class LeftOut(TypedDict):
-    """A learner that cannot play on these data, and why."""
+class LeftOut(msgspec.Struct, kw_only=True):
+    """A learner that cannot play on these data, and the reason."""
 
     learner: str
     reason: str
 
 
-class ComparisonDocument(TypedDict):
+class ComparisonDocument(msgspec.Struct, kw_only=True):
     """Tuned learners at several delays."""
 
     dataset: str
@@ -81,7 +83,7 @@ class ComparisonDocument(TypedDict):
     versions: dict[str, str]
 
 
-class LearnerRow(TypedDict):
+class LearnerRow(msgspec.Struct, kw_only=True):
     """A learner of the registry; its parameters with their defaults."""
 
     learner: str
@@ -91,8 +93,8 @@ class LearnerRow(TypedDict):
     description: str
 
 
-class DatasetSize(TypedDict):
-    """A data set: how large it is, and whether it is on this machine."""
+class DatasetSize(msgspec.Struct, kw_only=True):
+    """A data set: its size, and whether it is on this machine."""
 
     dataset: str
     description: str
@@ -106,13 +108,13 @@ class DatasetSize(TypedDict):
     licence: str
 
 
-class DatasetRow(DatasetSize):
-    """A named data set; the options with which it can be loaded have their defaults."""
+class DatasetRow(DatasetSize, kw_only=True):
+    """A named data set, with the defaults of the options that it takes."""
 
     options: dict[str, str | int | float | bool | None]
 
 
-class DatasetDocument(DatasetSize):
+class DatasetDocument(DatasetSize, kw_only=True):
     """A data set that was loaded."""
 
     majority_error: float | None  # here it is always known; a key has one type in all documents
@@ -121,14 +123,14 @@ class DatasetDocument(DatasetSize):
     citation: str
 
 
-class PendingRounds(TypedDict):
-    """How many rounds wait for their answers."""
+class PendingRounds(msgspec.Struct, kw_only=True):
+    """The number of rounds that wait for their answers."""
 
     mean: float
     highest: int
 
 
-class FittedDelay(TypedDict):
+class FittedDelay(msgspec.Struct, kw_only=True):
     """A delay model that was fitted to the delays that come."""
 
     delay: str
@@ -136,8 +138,8 @@ class FittedDelay(TypedDict):
     distance: float
 
 
-class DelaysDocument(TypedDict):
-    """What recorded delays are like."""
+class DelaysDocument(msgspec.Struct, kw_only=True):
+    """Statistics of recorded delays."""
 
     trace: str
     rounds: int
@@ -152,7 +154,7 @@ class DelaysDocument(TypedDict):
     suggested_delays: list[str]
 
 
-class BoundsDocument(TypedDict):
+class BoundsDocument(msgspec.Struct, kw_only=True):
     """All bounds for one problem, without data."""
 
     rounds: int
@@ -174,7 +176,7 @@ class BoundsDocument(TypedDict):
     versions: dict[str, str]
 
 
-class OutcomeRow(Errors):
+class OutcomeRow(MeanErrors, kw_only=True):
     """A learner on a data set at one delay, as an experiment reports it."""
 
     dataset: str
@@ -188,7 +190,7 @@ class OutcomeRow(Errors):
     file: str
 
 
-class EvaluationDocument(TypedDict):
+class EvaluationDocument(msgspec.Struct, kw_only=True):
     """Policies on one log."""
 
     log: str
@@ -197,6 +199,100 @@ class EvaluationDocument(TypedDict):
     evaluations: list[EvaluationRow]
     warnings: list[str]
     versions: dict[str, str]
+
+
+class MismatchDocument(msgspec.Struct, kw_only=True):
+    """A mismatch in a journal: the number of the fact, where it is about one, and the reason."""
+
+    fact: int | None
+    reason: str
+
+
+class VerifyDocument(msgspec.Struct, kw_only=True):
+    """A journal whose facts were replayed, and whether they agree with its decisions and snapshots."""
+
+    journal: str
+    agrees: bool
+    facts: dict[str, int]
+    replayed_after: int
+    replayed: int
+    snapshots: int
+    decided: int
+    answered: int
+    expired: int
+    cancelled: int
+    open: int
+    purged: int
+    hash: str | None
+    mismatch: MismatchDocument | None
+
+
+class ExportDocument(msgspec.Struct, kw_only=True):
+    """Decisions of a journal that were written to a file."""
+
+    journal: str
+    file: str
+    decided: int
+    purged: int
+    bytes: int
+
+
+class CompactDocument(msgspec.Struct, kw_only=True):
+    """The size of a journal before and after compaction."""
+
+    journal: str
+    facts_before: int
+    facts_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+class ImportDocument(msgspec.Struct, kw_only=True):
+    """Logs of another service from which a model started, with the number of lines used and left out."""
+
+    journal: str
+    logs: list[str]
+    events: int
+    imported: int
+    imported_before: int
+    answered: int
+    answered_after_expiry: int
+    open: int
+    omitted: dict[str, int]
+    unused_answers: dict[str, int]
+    class_names: list[str | int]
+    classes_by: str
+    varying_actions: int
+    reward_scale: list[float]
+    mean_reward: float | None
+    mean_reward_margin: float | None
+    warnings: list[str]
+
+
+class Check(msgspec.Struct):
+    """A folder or setting: `ok`, `note` (works, with a drawback) or `wrong`, and what to do about it."""
+
+    check: str
+    status: str
+    found: str
+    advice: str = ""
+
+
+class Extra(msgspec.Struct):
+    """An extra: the packages that it installs, with their versions; None for one that is missing."""
+
+    extra: str
+    packages: dict[str, str | None]
+
+
+class Installation(msgspec.Struct):
+    """The state of an installation."""
+
+    healthy: bool
+    versions: dict[str, str]
+    system: str
+    checks: list[Check]
+    extras: list[Extra]
 
 
 DOCUMENTS: Mapping[str, object] = {
@@ -210,37 +306,10 @@ DOCUMENTS: Mapping[str, object] = {
     "delays": DelaysDocument,
     "bounds": BoundsDocument,
     "bounds_with_data": list[StudyDocument],
-    "plan": PlanDocument,
     "verify": VerifyDocument,
     "export": ExportDocument,
     "compact": CompactDocument,
     "import": ImportDocument,
     "evaluate": EvaluationDocument,
-    "doctor": DoctorDocument,
+    "doctor": Installation,
 }
-
-
-def json_schema() -> dict[str, object]:
-    """Return one JSON Schema for all documents: that of a command is `$defs/COMMAND`."""
-    from msgspec.json import schema_components  # noqa: PLC0415 - only where used
-
-    schemas, parts = schema_components(DOCUMENTS.values(), ref_template="#/$defs/{name}")
-    commands = dict(zip(DOCUMENTS, schemas, strict=True))
-    return {
-        "$schema": DIALECT,
-        "title": "What the commands of delaytron print with --json",
-        "anyOf": [{"$ref": f"#/$defs/{command}"} for command in commands],
-        "$defs": {**commands, **parts},
-    }
-
-
-def schema_text() -> str:
-    """Return the JSON Schema as the file has it."""
-    from delaytron.formats import as_json  # noqa: PLC0415
-
-    return as_json(json_schema()) + "\n"
-
-
-def write_schema() -> None:
-    """Write the JSON Schema that the package ships."""
-    SCHEMA.write_text(schema_text(), encoding="utf-8")

@@ -1,25 +1,18 @@
-"""`delaytron verify`, `export` and `compact`: what can be done with the journal of a `dt.Model`."""
+"""`delaytron verify`, `export` and `compact`: commands on the journal of a `dt.Model`."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Group
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
+from delaytron.cli.documents import CompactDocument, ExportDocument, MismatchDocument, VerifyDocument
 from delaytron.cli.options import Json
-from delaytron.cli.outputs import Target, busy, check_target, naming, progress_bar, show
-from delaytron.cli.tables import new_table
+from delaytron.cli.outputs import Target, busy, check_target, naming, new_table, progress_bar, show
 from delaytron.errors import InvalidInput
-from delaytron.model.documents import CompactDocument, ExportDocument, VerifyDocument
-
-if TYPE_CHECKING:
-    from delaytron.model.retention import Compaction
-    from delaytron.model.verify import Verification
 
 VERIFY_EXAMPLES = """
 Examples
@@ -47,90 +40,33 @@ Advance = Callable[[int], object]
 
 
 def verify(journal: File, json: Json = False) -> None:
-    """Play all facts of a journal again, and compare every decision and every snapshot to the bit.
+    """Replay all facts of a journal, and compare every decision and every snapshot bit for bit.
 
     The exit code is 0 if they agree, and 1 if they do not; then the fact is
-    named. Nothing is changed, and the process that decides may go on meanwhile.
+    named. Nothing is changed, and the process that decides may keep running.
     """
     from delaytron.model.verify import verify_journal  # noqa: PLC0415 - `--help` needs none of it
 
     with ExitStack() as bars:
         found = verify_journal(journal, started_bar(bars, "facts"))
-    show(verify_document(journal, found), Group(_verify_table(found), *_verdict(found)), json)
-    if found.mismatch is not None:
-        raise typer.Exit(1)
-
-
-def export(journal: File, file: Out, json: Json = False) -> None:
-    """Write the decisions of a journal to a Parquet file: a row each, with its probability and its outcome.
-
-    The process that decides may go on meanwhile.
-    """
-    from delaytron.model.export import export_journal  # noqa: PLC0415
-
-    if file.suffix.lower() != ".parquet":
-        raise InvalidInput(f"export writes Parquet: give a file that ends in .parquet; got {str(file)!r}")
-    check_target(Target("parquet", file))
-    with ExitStack() as bars, naming(file):
-        written = export_journal(journal, file, started_bar(bars, "decisions"))
-    size = file.stat().st_size
-    document: ExportDocument = {
-        "journal": str(journal),
-        "file": str(file),
-        "decided": written.decided,
-        "purged": written.purged,
-        "bytes": size,
-    }
-    left = f"; {written.purged:,} more were dropped by `delaytron compact`" if written.purged else ""
-    show(document, Text(f"wrote {written.decided:,} decisions, {file_size(size)}, to {file}{left}"), json)
-
-
-def compact(journal: File, older_than: Age, json: Json = False) -> None:
-    """Drop the facts of decisions that are settled and old; what became of each decision stays known.
-
-    No other process may own the journal meanwhile. What is dropped cannot be
-    exported any more: run `delaytron export` first if you want to keep it.
-    """
-    from delaytron.model.retention import compact_journal  # noqa: PLC0415
-
-    with busy(f"compacting {journal}"):
-        found = compact_journal(journal, older_than)
-    show(compact_document(journal, found), _compact_table(found), json)
-
-
-def started_bar(bars: ExitStack, unit: str) -> Callable[[int], Advance]:
-    """Return what shows a bar as soon as it is known how much there is to do."""
-
-    def started(total: int) -> Advance:
-        return bars.enter_context(progress_bar(max(1, total), unit)) or (lambda _: None)
-
-    return started
-
-
-def verify_document(journal: Path, found: "Verification") -> VerifyDocument:
-    """Return what was found as plain values."""
     mismatch = found.mismatch
-    return {
-        "journal": str(journal),
-        "agrees": mismatch is None,
-        "facts": found.facts,
-        "replayed_after": found.after,
-        "replayed": found.replayed,
-        "snapshots": found.snapshots,
-        "decided": found.decided,
-        "answered": found.answered,
-        "expired": found.expired,
-        "cancelled": found.cancelled,
-        "open": found.open,
-        "purged": found.purged,
-        "hash": found.hash,
-        "mismatch": None if mismatch is None else {"fact": mismatch.fact, "reason": mismatch.reason},
-    }
-
-
-def _verify_table(found: "Verification") -> Table:
-    """Return the counts; after a mismatch, those up to there."""
-    table = new_table("journal", "")
+    document = VerifyDocument(
+        journal=str(journal),
+        agrees=mismatch is None,
+        facts=found.facts,
+        replayed_after=found.after,
+        replayed=found.replayed,
+        snapshots=found.snapshots,
+        decided=found.decided,
+        answered=found.answered,
+        expired=found.expired,
+        cancelled=found.cancelled,
+        open=found.open,
+        purged=found.purged,
+        hash=found.hash,
+        mismatch=None if mismatch is None else MismatchDocument(fact=mismatch.fact, reason=mismatch.reason),
+    )
+    table = new_table("journal", "")  # after a mismatch, the counts up to it
     table.columns[1].justify = "right"
     for kind, count in found.facts.items():
         table.add_row(f"facts: {kind}", f"{count:,}")
@@ -141,33 +77,70 @@ def _verify_table(found: "Verification") -> Table:
         table.add_row(f"decisions: {name}", f"{getattr(found, name):,}")
     table.add_row("snapshots checked", f"{found.snapshots:,}")
     table.add_row("hash", "-" if found.hash is None else f"{found.hash[:32]}\n{found.hash[32:]}")
-    return table
+    verdict = "the journal and the state agree"
+    if mismatch is not None:
+        verdict = f"the journal and the state do not agree: {mismatch.reason}"
+    show(document, Group(table, Text(verdict)), json)
+    if mismatch is not None:
+        raise typer.Exit(1)
 
 
-def _verdict(found: "Verification") -> list[Text]:
-    if found.mismatch is None:
-        return [Text("the journal and the state agree")]
-    return [Text(f"the journal and the state do not agree: {found.mismatch.reason}")]
+def export(journal: File, file: Out, json: Json = False) -> None:
+    """Write the decisions of a journal to a Parquet file: a row each, with its probability and its outcome.
+
+    The process that decides may keep running.
+    """
+    from delaytron.model.export import export_journal  # noqa: PLC0415
+
+    if file.suffix.lower() != ".parquet":
+        raise InvalidInput(f"export writes Parquet, got the file {str(file)!r}", "give one that ends in .parquet")
+    check_target(Target("parquet", file))
+    with ExitStack() as bars, naming(file):
+        written = export_journal(journal, file, started_bar(bars, "decisions"))
+    size = file.stat().st_size
+    document = ExportDocument(
+        journal=str(journal),
+        file=str(file),
+        decided=written.decided,
+        purged=written.purged,
+        bytes=size,
+    )
+    left = f"; {written.purged:,} more were dropped by `delaytron compact`" if written.purged else ""
+    show(document, Text(f"wrote {written.decided:,} decisions, {file_size(size)}, to {file}{left}"), json)
 
 
-def compact_document(journal: Path, found: "Compaction") -> CompactDocument:
-    """Return what was done as plain values."""
-    return {
-        "journal": str(journal),
-        "facts_before": found.facts_before,
-        "facts_after": found.facts_after,
-        "bytes_before": found.bytes_before,
-        "bytes_after": found.bytes_after,
-    }
+def compact(journal: File, older_than: Age, json: Json = False) -> None:
+    """Drop the facts of decisions that are settled and old; the status and the answer of each stay known.
 
+    A decision that expired as wrong is settled when it cannot be corrected any more.
 
-def _compact_table(found: "Compaction") -> Table:
-    table = new_table("", "before", "after")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    No other process may own the journal while this runs. What is dropped
+    cannot be exported later: run `delaytron export` first to keep it.
+    """
+    from delaytron.model.verify import compact_journal  # noqa: PLC0415
+
+    with busy(f"compacting {journal}"):
+        found = compact_journal(journal, older_than)
+    document = CompactDocument(
+        journal=str(journal),
+        facts_before=found.facts_before,
+        facts_after=found.facts_after,
+        bytes_before=found.bytes_before,
+        bytes_after=found.bytes_after,
+    )
+    table = new_table("", numbers=("before", "after"))
     table.add_row("facts", f"{found.facts_before:,}", f"{found.facts_after:,}")
-    table.add_row("size", *map(escape, map(file_size, (found.bytes_before, found.bytes_after))))
-    return table
+    table.add_row("size", file_size(found.bytes_before), file_size(found.bytes_after))
+    show(document, table, json)
+
+
+def started_bar(bars: ExitStack, unit: str) -> Callable[[int], Advance]:
+    """Return a callback that shows a bar once the total is known; it returns the one that advances the bar."""
+
+    def started(total: int) -> Advance:
+        return bars.enter_context(progress_bar(max(1, total), unit)) or (lambda _: None)
+
+    return started
 
 
 def file_size(count: int) -> str:

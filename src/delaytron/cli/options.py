@@ -1,19 +1,27 @@
-"""The options that commands share, and how their texts are read."""
+"""Options that several commands have, and errors in one line, with settings spelled as options."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any
+from ast import literal_eval
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import wraps
+from inspect import Parameter, signature
+from shlex import quote
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from delaytron import datasets, delays
-from delaytron.checks import check_number
+from delaytron.checks import check_choice, check_number
 from delaytron.datasets.files import FORMATS
-from delaytron.errors import InvalidInput
+from delaytron.delays.models import ALLOWED
+from delaytron.errors import InvalidInput, Setting, Spelling, python_spelling
+from delaytron.experiments.compare import load_for_tuning
+from delaytron.files.atomic import with_advice
 from delaytron.formats import plain_value
-from delaytron.simulation.batches import check_threads
+from delaytron.simulation.simulate import check_threads
 
 DATA_HELP = f"A name from `delaytron datasets`, or a file: {', '.join(FORMATS)}."
-DELAY_HELP = f"{delays.ALLOWED}. Repeatable; 1,100,1000 tries all three."
+DELAY_HELP = f"{ALLOWED}. Repeatable; 1,100,1000 tries all three."
 ROUNDS_WORDS = ("delay", "round")  # headers of columns that are rounds, and not seconds
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
@@ -25,15 +33,26 @@ Noise = Annotated[
     str | None, typer.Option(metavar="RHO0,RHO1", help="Rates at which wrong is reported as right, and right as wrong.")
 ]
 OnExpiry = Annotated[str, typer.Option(help="What no answer in time means: drop (nothing) or wrong (until corrected).")]
+Action = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="Of dsjson: what tells actions apart, a feature such as i.id, or number.",
+        show_default="_tag, id, tag or name, if every action has one; else number",
+    ),
+]
+WITHIN_HELP = "How long after an expiry as wrong an answer still corrects it."
+WITHIN_DEFAULT = "ten times --expire-after"
+CorrectWithin = Annotated[int | None, typer.Option(metavar="ROUNDS", help=WITHIN_HELP, show_default=WITHIN_DEFAULT)]
 
 
 def check_workers(workers: int | None) -> int | None:
-    """Raise if there cannot be so many workers."""
+    """Return a number of workers; raise InvalidInput if it is not one."""
     return None if workers is None else check_threads("workers", workers)
 
 
 def rows_note(given: str, data: datasets.Dataset | datasets.FileStream, n_rounds: int) -> list[str]:
-    """Return what is to be said of the rows of a file that are played, unless they are drawn or shuffled."""
+    """Return a note on which rows of a file are played, in which order; none where they are drawn or shuffled."""
     shuffled = any(note.startswith("rows: ") for note in data.notes)
     if given in datasets.DATASETS or shuffled or n_rounds > data.n_rows:
         return []
@@ -44,7 +63,7 @@ def rows_note(given: str, data: datasets.Dataset | datasets.FileStream, n_rounds
 def drawn_note(
     given: str, data: datasets.Dataset | datasets.FileStream, n_rounds: int, sampling: str = "replacement"
 ) -> str:
-    """Return how often each row of a file is played, if there are fewer rows than rounds; else nothing."""
+    """Return how often each row of a file is played, if rows are fewer than rounds; else an empty text."""
     if given in datasets.DATASETS or n_rounds <= data.n_rows:
         return ""
     times = f"each {n_rounds / data.n_rows:.3g} times on average"
@@ -52,41 +71,32 @@ def drawn_note(
     return f"more rounds than rows: {data.n_rows:,} rows {how}, {times}"
 
 
-def tell(notes: Iterable[str], kind: str = "note") -> None:
-    """Say on stderr what was done with a file, a line each."""
+def print_notes(notes: Iterable[str], kind: str = "note") -> None:
+    """Print notes or warnings on stderr, a line each."""
     for note in notes:
         typer.echo(f"delaytron: {kind}: {' '.join(note.split())}", err=True)
 
 
-def split_delays(texts: Sequence[str]) -> list[str]:
-    """Split 1,100,1000 but not lognormal:100,1.5 and drop what comes twice.
+def read_delays(texts: Sequence[str]) -> list[str]:
+    """Split 1,100,1000 but not lognormal:100,1.5; check each, drop repetitions, print notes on recorded ones.
 
     Examples
     --------
-    >>> split_delays(["1,100", "lognormal:100,1.5", "1"])
+    >>> read_delays(["1,100", "lognormal:100,1.5", "1"])
     ['1', '100', 'lognormal:100,1.5']
     """
     plain = {text: all(piece.strip().isdecimal() for piece in text.split(",")) for text in texts}
-    return list(dict.fromkeys(piece.strip() for t in texts for piece in (t.split(",") if plain[t] else [t])))
-
-
-def read_delays(texts: Sequence[str]) -> list[str]:
-    """Return the delays that are asked for, each checked, and say how recorded ones were taken."""
-    found = split_delays(texts)
+    found = list(dict.fromkeys(piece.strip() for t in texts for piece in (t.split(",") if plain[t] else [t])))
     for text in found:
-        tell(delay_notes(delays.parse(text)))
+        delay = delays.parse(text)
+        model = delay.model if isinstance(delay, delays.WithMissing) else delay
+        if isinstance(model, delays.Trace):
+            print_notes(trace_notes(model, f"{model},wait={{}},rate=R", f"--delay {model},rate=R"))
     return found
 
 
-def delay_notes(delay: delays.Delay) -> Iterator[str]:
-    """Iterate over what is to be said of recorded delays, with the notation of `--delay`."""
-    model = delay.model if isinstance(delay, delays.WithMissing) else delay
-    if isinstance(model, delays.Trace):
-        yield from trace_notes(model, f"{model},wait={{}},rate=R", f"--delay {model},rate=R")
-
-
 def trace_notes(trace: delays.Trace, waits: str, rate: str) -> Iterator[str]:
-    """Iterate over what is to be said of recorded delays; `waits` and `rate` are how the user says otherwise."""
+    """Iterate over notes on recorded delays; `waits` and `rate` are how the user chooses another reading."""
     if trace.header and not any(word in trace.header.lower() for word in ROUNDS_WORDS):
         means = f"{waits.format(trace.header)} takes them as waiting times, R rounds in a unit of them"
         yield f"header {trace.header!r} skipped, numbers taken as rounds; {means}"
@@ -95,7 +105,7 @@ def trace_notes(trace: delays.Trace, waits: str, rate: str) -> Iterator[str]:
 
 
 def split_names(texts: Sequence[str]) -> list[str]:
-    """Split A,B and drop what comes twice."""
+    """Split A,B; drop repetitions."""
     return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",")))
 
 
@@ -111,22 +121,27 @@ def read_assignments(texts: Iterable[str]) -> dict[str, list[Any]]:
     for text in texts:
         name, equals, values = text.partition("=")
         if not equals:
-            raise InvalidInput(f"--set must be NAME=VALUE, as in --set eta=0.5; got {text!r}")
+            raise InvalidInput.of("--set", "NAME=VALUE", text, "give it as in --set eta=0.5")
         known = found.setdefault(name.strip(), [])
         known.extend(v for v in map(plain_value, values.split(",")) if v not in known)
     return found
 
 
 def read_noise(text: str | None) -> tuple[Any, ...] | None:
-    """Read RHO0,RHO1; whether these are rates is checked where they are used."""
+    """Return RHO0,RHO1 as numbers; the simulation checks that they are rates."""
     if text is None:
         return None
-    read_pair("--noise", text, "0.1,0.2")  # says what is wrong with it
+    read_pair("--noise", text, "0.1,0.2")  # raises if these are not two numbers
     return tuple(map(plain_value, text.split(",")))
 
 
+def read_scale(text: str) -> tuple[float, float]:
+    """Return the numbers of a log that become the rewards 0 and 1."""
+    return read_pair("--reward-scale", text, "0,5")
+
+
 def read_pair(flag: str, text: str, example: str) -> tuple[float, float]:
-    """Read two numbers.
+    """Return two numbers; raise InvalidInput if the text is something else.
 
     Examples
     --------
@@ -136,5 +151,214 @@ def read_pair(flag: str, text: str, example: str) -> tuple[float, float]:
     try:
         first, second = (check_number(flag, float(part)) for part in text.split(","))
     except ValueError:  # an InvalidInput, too
-        raise InvalidInput(f"{flag} must be two numbers, as in {flag} {example}; got {text!r}") from None
+        raise InvalidInput.of(flag, "two numbers", text, f"give them as in {flag} {example}") from None
     return first, second
+
+
+Label = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Of a file: the column of labels, by name or position (-1: the last).",
+        show_default="label, class, target or y",
+    ),
+]
+Categorical = Annotated[
+    list[str],
+    typer.Option(metavar="COLUMN", help="Of a file: columns of numbers to take as categories, A,B. Repeatable."),
+]
+Drop = Annotated[list[str], typer.Option(metavar="COLUMN", help="Of a file: columns to leave out, A,B. Repeatable.")]
+Keep = Annotated[
+    list[str],
+    typer.Option(metavar="COLUMN", help="Of a file: text to keep despite more than 10,000 values, A,B. Repeatable."),
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a file: cells without a value: error; drop (their rows); impute (mean, and a column that marks them).",
+        show_default="error",
+    ),
+]
+Header = Annotated[
+    bool, typer.Option("--header/--no-header", help="Of CSV and TSV: whether the first row names the columns.")
+]
+ZeroBased = Annotated[
+    bool | None,
+    typer.Option(
+        "--zero-based/--one-based", help="Of LIBSVM: the first index.", show_default="zero-based if there is a 0"
+    ),
+]
+Shuffle = Annotated[bool, typer.Option("--shuffle", help="Put the rows in a random order, by the seed.")]
+Format = Annotated[
+    str | None, typer.Option(help="Of a file: " + ", ".join(FORMATS) + ".", show_default="by its ending")
+]
+Scale = Annotated[str | None, typer.Option(help="unit (rows to norm 1) or standard (columns to mean 0, deviation 1).")]
+Bias = Annotated[bool, typer.Option("--bias", help="Append a column of ones.")]
+Input = Annotated[str | None, typer.Option(help="Of fashion_mnist: cnn or pixels.", show_default="cnn")]
+Part = Annotated[
+    str | None, typer.Option(help="Of a data set with a published split: all, train or test.", show_default="all")
+]
+Samples = Annotated[int | None, typer.Option(help="Rows of a synthetic data set.", show_default="100000")]
+LOADED_AS = {"samples": "n_samples", "input": "features"}  # what `datasets.load` calls them
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """The options with which a data set is loaded, as they were given.
+
+    Examples
+    --------
+    >>> DataOptions(label="species", categorical=["city,zip"]).given
+    {'label': 'species', 'categorical': ['city', 'zip']}
+    """
+
+    label: Label = None
+    categorical: Categorical = field(default_factory=list)
+    drop: Drop = field(default_factory=list)
+    keep: Keep = field(default_factory=list)
+    missing: Missing = None
+    header: Header = True
+    zero_based: ZeroBased = None
+    format: Format = None
+    scale: Scale = None
+    bias: Bias = False
+    shuffle: Shuffle = False
+    samples: Samples = None
+    input: Input = None
+    part: Part = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by their names in `datasets.load`."""
+        if self.input is not None:
+            check_choice("input", self.input, ("cnn", "pixels"))
+        return {LOADED_AS.get(name, name): value for name, value in self._asked.items()}
+
+    @property
+    def flags(self) -> list[str]:
+        """The options that were given, as flags."""
+        flags = {"header": "--no-header"} | ({} if self.zero_based else {"zero_based": "--one-based"})
+        return [flags.get(name, f"--{name.replace('_', '-')}") for name in self._asked]
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        lists = {name: split_names(getattr(self, name)) for name in ("categorical", "drop", "keep")}
+        given = vars(self) | lists
+        return {name: value for name, value in given.items() if value != getattr(AS_IT_IS, name)}
+
+    def load(self, name: str, seed: int) -> datasets.Dataset:
+        """Return a data set loaded with these options, and print its notes; the seed is for shuffling."""
+        options = self.given
+        if self.shuffle:
+            options["shuffle"] = seed
+        data = datasets.load(name, **options)
+        print_notes(data.notes)
+        return data
+
+    def load_for_tuning(self, name: str, seed: int) -> datasets.Dataset | None:
+        """Return a data set for the tuning, see `experiments.compare.load_for_tuning`."""
+        options = {name: value for name, value in self.given.items() if name != "shuffle"}
+        return load_for_tuning(name, seed, **options)
+
+
+AS_IT_IS = DataOptions()
+Command = Callable[..., None]
+
+
+def with_data_options(*without: str) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command an option for each field of `DataOptions`, except those in `without`.
+
+    The command gets them as one parameter, `how_to_load`.
+    """
+    types = get_type_hints(DataOptions, include_extras=True)
+    names = [option.name for option in fields(DataOptions) if option.name not in without]
+    flags = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=getattr(AS_IT_IS, name), annotation=types[name])
+        for name in names
+    ]
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def with_flags(**given: Any) -> None:
+            command(how_to_load=DataOptions(**{name: given.pop(name) for name in names}), **given)
+
+        own = list(signature(command, eval_str=True).parameters.values())
+        place = [parameter.name for parameter in own].index("how_to_load")
+        parameters = [*own[:place], *flags, *own[place + 1 :]]
+        with_flags.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+        with_flags.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return with_flags
+
+    return decorate
+
+
+PYTHON_NAMES = {**LOADED_AS, "classes": "n_classes"}  # of options that have another name in Python
+NUMBERS = {"int_parsing": "an integer", "int_from_float": "an integer", "float_parsing": "a number"}
+
+
+def option_spelling(params: Iterable[Any]) -> Spelling:
+    """Return how messages spell settings for a command with these parameters; what is no option stays as in Python.
+
+    Examples
+    --------
+    >>> import typer
+    >>> def play(expire_after: int = 0, samples: int = 0, on_expiry: str = "drop", shuffle: bool = False): ...
+    >>> app = typer.Typer()
+    >>> spelling = option_spelling(typer.main.get_command(app.command()(play) and app).params)
+    >>> spelling(Setting("expire_after", "n")), spelling(Setting("n_samples")), spelling(Setting("eta", "0.5"))
+    ('--expire-after n', '--samples', 'eta=0.5')
+    >>> spelling(Setting("on_expiry", "'wrong'")), spelling(Setting("shuffle", "True"))
+    ('--on-expiry wrong', '--shuffle')
+    """
+    options = {param.name: param for param in params if param.opts[0].startswith("--")}
+    options = {PYTHON_NAMES[name]: param for name, param in options.items() if name in PYTHON_NAMES} | options
+
+    def spelling(setting: Setting) -> str:
+        param = options.get(setting.name)
+        if param is None:
+            return python_spelling(setting)
+        flag = str(param.opts[0])
+        if not setting.value or setting.value == "True":
+            return flag
+        if setting.value == "False":
+            return str(param.secondary_opts[0]) if param.secondary_opts else f"no {flag}"
+        try:
+            value = literal_eval(setting.value)
+        except (SyntaxError, ValueError):  # a placeholder, such as n or COLUMN
+            return f"{flag} {setting.value}"
+        if isinstance(value, list | tuple):
+            return f"{flag} {','.join('...' if part is ... else str(part) for part in value)}"
+        return f"{flag} {quote(value)}" if isinstance(value, str) else f"{flag} {setting.value}"
+
+    return spelling
+
+
+def usage_line(problem: Any) -> str:
+    """Return in one line what is wrong with the words of a command, and where its help is."""
+    params = problem.ctx.command.params if problem.ctx else []
+    errors: list[Any] = getattr(problem.__cause__, "errors", list)()  # about values that the parser cannot convert
+    said = problem.format_message().rstrip(".")
+    if errors and errors[0]["type"] in NUMBERS:
+        flag, value = problem.param.opts[0], str(errors[0]["input"])
+        said = f"{flag} must be {NUMBERS[errors[0]['type']]}, got {value[:40]!r}"
+    elif params and hasattr(problem, "param_type"):  # something is missing, of which the parser names the first only
+        missing = [param for param in params if param.required and param.name not in problem.ctx.params]
+        names = [p.opts[0] if p.opts[0].startswith("-") else p.metavar or p.name.upper() for p in missing]
+        said = f"Missing {', '.join(names)}" if len(names) > 1 else said
+    elif getattr(problem, "option_name", "") == "--data" and "DATASET" in {p.metavar for p in params}:
+        said = "No such option: --data; the data set is an argument, as in delaytron compare digits"
+    words = problem.ctx.command_path.split()[1:] if problem.ctx else []
+    help_ = " ".join(["delaytron", *words, "--help"])
+    return f"{said} See {help_}" if said.endswith("?") else f"{said}; see {help_}"
+
+
+def system_line(problem: OSError) -> str:
+    """Return an error of the system with the file that it is about, without its number.
+
+    Examples
+    --------
+    >>> system_line(OSError(13, "Permission denied", "out.csv"))
+    "cannot use 'out.csv': Permission denied; check the rights of the file and of its folder"
+    """
+    said = with_advice(problem)
+    return said if problem.filename is None else f"cannot use {str(problem.filename)!r}: {said}"

@@ -1,7 +1,7 @@
-"""Where a command's results go: the screen, files, and meanwhile a bar or lines that show how far it is."""
+"""Results of commands on the screen and in files; progress bars."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import W_OK, access
@@ -10,31 +10,34 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
+from rich import box
 from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.table import Table
 
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
-from delaytron.files.advice import with_advice
-from delaytron.files.atomic import replace_file
+from delaytron.files.atomic import cannot, replace_file
 from delaytron.formats import as_json, compact
-from delaytron.simulation.batches import Progress
+from delaytron.simulation.results import MAJORITY
+from delaytron.simulation.simulate import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
 FIGURES = (".png", ".pdf", ".svg")
-LONG = 10_000_000  # rounds that take more than some seconds
+LONG = 10_000_000  # rounds from which on progress is logged where there is no terminal
 
 
 class Writable(Protocol):
-    """Something that can be written as lines and drawn."""
+    """A result that has a table and a figure."""
 
     def to_table(self) -> "pa.Table":
-        """Return the lines."""
+        """Return the table."""
 
     def plot(self, path: str | Path) -> None:
-        """Draw it."""
+        """Save the figure."""
 
 
 class Target(NamedTuple):
@@ -55,7 +58,10 @@ def show(document: Any, table: RenderableType, json: bool) -> None:
 def targets(
     plot: Path | None, csv: Path | None = None, output: Path | None = None, numbers: str = "", figure: str = ""
 ) -> list[Target]:
-    """Return the files to write, checked; in the folder `output` these are numbers.csv, numbers.json, figure.png."""
+    """Return the files to write; raise InvalidInput if one cannot be written.
+
+    In the folder `output` these are numbers.csv, numbers.json and figure.png.
+    """
     files = [] if plot is None else [Target("figure", plot)]
     if csv is not None:
         files.append(Target("csv", csv))
@@ -70,28 +76,30 @@ def targets(
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, if there is none."""
+    """Create a folder unless it exists; raise InvalidInput if that fails."""
     if path.exists() and not path.is_dir():
-        raise InvalidInput(f"cannot make the folder {str(path)!r}: there is a file of this name; choose another")
+        raise InvalidInput(f"cannot make the folder {str(path)!r}: there is a file of this name", "choose another")
     with naming(path):
         path.mkdir(parents=True, exist_ok=True)
 
 
 def check_target(file: Target) -> None:
-    """Raise if a file could not be written, before any work is done."""
+    """Raise InvalidInput if a file could not be written, before any work is done."""
     path = file.path
     if file.kind == "figure" and path.suffix.lower() not in FIGURES:
-        raise InvalidInput(f"a figure must end in {', '.join(FIGURES)}; got {str(path)!r}")
+        raise InvalidInput(
+            f"a figure must be a file of a known format, got {str(path)!r}", f"end it in {', '.join(FIGURES)}"
+        )
     if not path.parent.is_dir():
-        raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
+        raise InvalidInput(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}", "create it first")
     if path.is_dir():
-        raise InvalidInput(f"cannot write {str(path)!r}: it is a folder; name a file in it")
+        raise InvalidInput(f"cannot write {str(path)!r}: it is a folder", "name a file in it")
     if not access(path if path.exists() else path.parent, W_OK):
-        raise InvalidInput(f"cannot write {str(path)!r}: no permission; choose another place")
+        raise InvalidInput(f"cannot write {str(path)!r}: no permission", "choose another place")
 
 
 def write(files: Sequence[Target], outcome: Writable, document: Any, json: bool) -> None:
-    """Write the files, and say so where it does not disturb the JSON document."""
+    """Write the files and print their names: on stderr if stdout has a JSON document."""
     for file in files:
         if file.kind == "figure":
             write_figure(file.path, outcome.plot, json)
@@ -101,59 +109,54 @@ def write(files: Sequence[Target], outcome: Writable, document: Any, json: bool)
 
 
 def write_figure(path: Path, plot: Callable[[Path], object], json: bool) -> None:
-    """Draw a figure into a file, and say so."""
+    """Save a figure and print its name."""
     with naming(path):
         plot(path)
     typer.echo(f"wrote {path}", err=json)
 
 
 def write_numbers(files: Sequence[Target], outcome: Writable, document: Any) -> None:
-    """Write the files that are no figures; after a crash each is the old one or the new one, never half of one."""
+    """Write the files that are not figures; after a crash each is the old one or the new one, never half of one."""
     for kind, path in files:
         if kind == "csv":
-            _write(path, _csv(outcome.to_table()))
+            needs("pyarrow")
+            from pyarrow import BufferOutputStream  # noqa: PLC0415 - slow to import
+            from pyarrow.csv import write_csv  # noqa: PLC0415
+
+            buffer = BufferOutputStream()
+            write_csv(outcome.to_table(), buffer)
+            content = bytes(buffer.getvalue())
         elif kind == "json":
-            _write(path, (as_json(document) + "\n").encode())
-
-
-def _csv(table: "pa.Table") -> bytes:
-    needs("pyarrow")
-    from pyarrow import BufferOutputStream  # noqa: PLC0415 - slow to import
-    from pyarrow.csv import write_csv  # noqa: PLC0415
-
-    content = BufferOutputStream()
-    write_csv(table, content)
-    return bytes(content.getvalue())
-
-
-def _write(path: Path, content: bytes) -> None:
-    with naming(path):
-        if path.exists() and not path.is_file():  # a pipe or a device, which must not be replaced
-            path.write_bytes(content)
+            content = (as_json(document) + "\n").encode()
         else:
-            replace_file(path, content)
+            continue
+        with naming(path):
+            if path.exists() and not path.is_file():  # a pipe or a device, which must not be replaced by a file
+                path.write_bytes(content)
+            else:
+                replace_file(path, content)
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in an error of the system: "No space left on device" alone does not say where."""
+    """Raise an error of the system as InvalidInput with the file: "No space left on device" alone names none."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as problem:
-        raise InvalidInput(f"cannot write {str(path)!r}: {with_advice(problem)}") from None
+        raise cannot("write", path, problem) from None
 
 
 def log(line: str) -> None:
-    """Write a plain line to stderr, if that is no terminal: there a bar shows how far it is."""
+    """Write a line to stderr unless it is a terminal, where a bar shows the progress."""
     if not sys.stderr.isatty():
         typer.echo(f"delaytron: {line}", err=True)
 
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Show on stderr, if that is a terminal, that something takes an unknown time."""
+    """Show a spinner on stderr while the block runs, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -162,7 +165,7 @@ def busy(what: str) -> Iterator[None]:
 
 
 class TenthLog:
-    """Called with what was just done, possibly by many threads: logs a line at every tenth of the total."""
+    """A progress callback, possibly called by many threads, that logs a line at every tenth of the total."""
 
     def __init__(self, total: int, unit: str) -> None:
         self.total = total
@@ -171,7 +174,7 @@ class TenthLog:
         self.lock = Lock()
 
     def __call__(self, more: int) -> None:
-        """Count what was just done."""
+        """Add to what is done."""
         with self.lock:
             before = 10 * self.done // self.total
             self.done += more
@@ -188,13 +191,13 @@ def progress_bar(
     if not sys.stderr.isatty() and not tenths:
         yield None
         return
-    with telling_bar(total, unit, at_first) as (advance, _):
+    with bar_with_line(total, unit, at_first) as (advance, _):
         yield advance
 
 
 @contextmanager
-def telling_bar(total: int, unit: str, at_first: str) -> Iterator[tuple[Progress | None, Callable[[str], object]]]:
-    """Show a bar, and above it a line that says what is being done."""
+def bar_with_line(total: int, unit: str, at_first: str) -> Iterator[tuple[Progress | None, Callable[[str], object]]]:
+    """Show a bar with a line of text above it; yield the callbacks that advance the bar and set the line."""
     if not sys.stderr.isatty():
         yield TenthLog(total, unit) if total >= LONG else None, lambda _: None
         return
@@ -216,3 +219,35 @@ def telling_bar(total: int, unit: str, at_first: str) -> Iterator[tuple[Progress
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield partial(bar.advance, task), lambda line: setattr(bar, "line", escape(line))
+
+
+MAJORITY_LINES = MAJORITY.replace("most ", "most\n")  # no wider than the names of learners
+
+
+def majority_cell(error: float | None) -> str:
+    """Return a cell with the error of always playing the most frequent class."""
+    return "not known" if error is None else f"{error:.4f}"
+
+
+def new_table(*columns: str, numbers: Iterable[str] = (), caption: str = "") -> Table:
+    """Return an empty table in the style of all commands; columns of `numbers` follow the others, to the right."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, caption_justify="left")
+    table.caption = caption or None
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def short(value: Any) -> str:
+    """Return a value as a cell: floats with four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def exact(count: int) -> str:
+    """Return a count in thousands or millions, where no digit is lost."""
+    for size, letter in ((10**6, "M"), (10**3, "k")):
+        if count % size == 0:
+            return f"{count // size}{letter}"
+    return f"{count:,}"

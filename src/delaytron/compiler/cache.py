@@ -1,8 +1,8 @@
-"""Machine code on disk: one file per kernel and types of its arguments, used only if its digest is right.
+"""The disk cache of machine code: one file per kernel and types of its arguments, used only if its digest is right.
 
 Numba's own cache raises where a file is damaged or the disk is full, and runs machine code in which a bit flipped.
-A cache only saves time: here a damaged file is removed and the kernel compiled anew, and a file that cannot be
-written costs one line of warning.
+A cache only saves time: here a damaged file is removed and the kernel compiled again, and a file that cannot be
+written costs one warning.
 """
 
 import pickle
@@ -18,24 +18,24 @@ import numba
 from numba.core.caching import CompileResultCacheImpl
 from numba.core.serialize import dumps
 
-from delaytron.compiler.warn import warn_once
+from delaytron.compiler.kernel import warn_once
 
-FORMAT = "delaytron 1"  # of the files
+FORMAT = "delaytron 1"  # version of the files
 DIGEST_BYTES = 32
 
 
 class KernelCache:
-    """The files of one kernel; the methods are those that Numba calls.
+    """The cached files of one kernel; the public names are those that Numba calls.
 
     Raises
     ------
     RuntimeError
-        If there is no folder that can be written.
+        If there is no writable folder for them.
     """
 
     def __init__(self, function: Any) -> None:
-        self._form = CompileResultCacheImpl(function)
-        self._folder = Path(self._form.locator.get_cache_path())
+        self._impl = CompileResultCacheImpl(function)
+        self._folder = Path(self._impl.locator.get_cache_path())
 
     @property
     def cache_path(self) -> str:
@@ -47,8 +47,8 @@ class KernelCache:
         context.refresh()
         path = self._path(signature, context.codegen())
         try:
-            kept_for, code = pickle.loads(unseal(path.name, path.read_bytes()))  # noqa: S301 - as Numba does
-            return self._form.rebuild(context, code) if kept_for == signature else None
+            stored, code = pickle.loads(unseal(path.name, path.read_bytes()))  # noqa: S301 - as Numba does
+            return self._impl.rebuild(context, code) if stored == signature else None
         except FileNotFoundError:
             return None
         except Exception:  # whatever is wrong with the file, the kernel can be compiled
@@ -56,37 +56,39 @@ class KernelCache:
             return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep the machine code for later processes, if that is possible."""
-        if not self._form.check_cachable(result):
+        """Write the machine code for later processes; warn once if that fails."""
+        if not self._impl.check_cachable(result):
             return
         path = self._path(signature, result.codegen)
         try:
-            _write(path, seal(path.name, dumps((signature, self._form.reduce(result)))))
+            _write(path, seal(path.name, dumps((signature, self._impl.reduce(result)))))
         except Exception as error:  # a full disk, a folder gone: no reason to fail
-            problem = f"{self._folder} cannot be written: {_reason(error)}"
+            reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            problem = f"{self._folder} cannot be written: {reason}"
             warn_once(f"compiled code is not kept, since {problem}; set NUMBA_CACHE_DIR to another folder")
 
     def flush(self) -> None:
         """Remove the files of this kernel, before Numba compiles it again."""
-        for path in self._folder.glob(f"{self._form.filename_base}.*.nbc"):
+        for path in self._folder.glob(f"{self._impl.filename_base}.*.nbc"):
             _remove(path)
 
     def _path(self, signature: Any, codegen: Any) -> Path:
+        """Return the file for arguments of these types, this processor and this compiler."""
         compiler = (numba.__version__, llvmlite.__version__, compiler_digest())
         arguments = (signature, [named_tuples(one) for one in signature])
         key = sha256(repr((FORMAT, compiler, codegen.magic_tuple(), arguments)).encode()).hexdigest()
-        return self._folder / f"{self._form.filename_base}.{key[:16]}.nbc"
+        return self._folder / f"{self._impl.filename_base}.{key[:16]}.nbc"
 
 
 @cache
 def compiler_digest() -> str:
-    """Return a digest of the files that say how kernels are compiled: options, and the treatment of parts."""
-    files = [Path(__file__).with_name(name) for name in ("build.py", "inline.py", "cache.py")]
+    """Return a digest of this package, which determines how kernels are compiled."""
+    files = [Path(__file__).with_name(name) for name in ("kernel.py", "inline.py", "cache.py")]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def named_tuples(kind: Any) -> list[Any]:
-    """Return the names and the fields of every named tuple in a type: machine code finds a field by its place."""
+    """Return the names and fields of all named tuples in a type: machine code accesses a field by its position."""
     parts: list[Any] = [named_tuples(part) for part in getattr(kind, "types", ())]
     if hasattr(kind, "instance_class"):
         parts.append((kind.instance_class.__module__, kind.instance_class.__qualname__, kind.instance_class._fields))
@@ -94,7 +96,7 @@ def named_tuples(kind: Any) -> list[Any]:
 
 
 def seal(name: str, content: bytes) -> bytes:
-    """Put a digest of the content and of the file's name before the content.
+    """Return the content behind a digest of it and of the file's name.
 
     Examples
     --------
@@ -105,7 +107,7 @@ def seal(name: str, content: bytes) -> bytes:
 
 
 def unseal(name: str, sealed: bytes) -> bytes:
-    """Return the content; raise ValueError if a byte of it changed, or if it is that of another file."""
+    """Return the content; raise ValueError if it was changed, or belongs to a file of another name."""
     content = sealed[DIGEST_BYTES:]
     if seal(name, content) != sealed:
         raise ValueError(f"{name} is damaged")
@@ -113,20 +115,16 @@ def unseal(name: str, sealed: bytes) -> bytes:
 
 
 def _write(path: Path, sealed: bytes) -> None:
-    """Write a file that other processes see whole or not at all."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{uuid4().hex[:8]}.tmp")
+    temporary = path.with_name(f"{path.name}.{uuid4().hex[:8]}.tmp")
     try:
-        beside.write_bytes(sealed)
-        beside.replace(path)
+        temporary.write_bytes(sealed)
+        temporary.replace(path)
     finally:
-        _remove(beside)
+        _remove(temporary)
 
 
 def _remove(path: Path) -> None:
     with suppress(OSError):
         path.unlink()
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"

@@ -3,31 +3,111 @@
 The learning path is written once, as Python. Interpreted it is the readable reference; compiled by Numba it is
 the fast loop. A template leaves some of the functions it calls open (a `slot`); a learner fills them, and the
 filled kernel is a function of its own for the compiler's disk cache. (Numba never finds a kernel again that
-closes over another compiled function or takes one as an argument; names in the module's globals it does.)
+closes over another compiled function or takes one as an argument; it does find one that calls by global names.)
 """
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dis import get_instructions
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from delaytron.compiler.build import build_kernel, build_part, make_ready
+
+class CompilerWarning(UserWarning):
+    """Compiling takes longer, or happens more often, than necessary; results do not change."""
+
+
+@cache
+def warn_once(text: str) -> None:
+    """Warn once per process: the same problem affects many kernels."""
+    warnings.warn(text, CompilerWarning, stacklevel=2)
+
 
 F = TypeVar("F", bound=Callable[..., Any])
-Resolve = Callable[["Kernel"], Callable[..., Any]]
+Compiled = Callable[..., Any]
+Options = Mapping[str, Any]
+
+# Options of Numba. KERNEL and PART are private ones, which versions that are not tested may lack, like other private
+# parts that are used here. Kernels are then compiled in Numba's own way, with one warning: it takes longer and computes
+# the same bits.
+PUBLIC: Options = {"nogil": True, "error_model": "numpy"}
+# No reference counts (`_nrt`): kernels allocate nothing, and counting was a third of their time.
+KERNEL: Options = {"_nrt": False, "no_cfunc_wrapper": True}
+PART: Options = {**KERNEL, "no_cpython_wrapper": True, "forceinline": True}
+
+NO_FOLDER = (
+    "compiled code is not kept, since no folder for it can be written: every process compiles again; "
+    "set NUMBA_CACHE_DIR to a folder that can be written"
+)
 
 
-class Decorator(Protocol):
-    """Takes a function of any type and gives back one of the same type."""
+def _jit(function: FunctionType, options: Options, pipeline: Any = None) -> Compiled:
+    """Return a function that Numba compiles when it is first called."""
+    from numba import njit  # noqa: PLC0415 - the import takes half a second, `import delaytron` must not
 
-    def __call__(self, function: F, /) -> F:
-        """Decorate."""
+    known = _known_options()
+    supported = {name: value for name, value in options.items() if name in known}
+    own = {} if pipeline is None else {"pipeline_class": pipeline}
+    return cast(Compiled, njit(**PUBLIC, **supported, **own)(function))
+
+
+@cache
+def _known_options() -> frozenset[str]:
+    """Return the names of the options that this Numba has; warn if one of ours is missing."""
+    try:
+        from numba.core.cpu import CPUTargetOptions  # noqa: PLC0415
+    except ImportError as error:
+        _warn_of_missing(error)
+        return frozenset()
+    known = frozenset(dir(CPUTargetOptions))
+    if unknown := sorted(PART.keys() - known):
+        _warn_of_missing(f"no option {', '.join(unknown)}")
+    return known
+
+
+@cache
+def _part_compiler() -> Any:
+    """Return the compiler class for parts; None, with a warning, if only Numba's own can be used."""
+    try:
+        from delaytron.compiler.inline import InlineCompiler  # noqa: PLC0415
+    except Exception as error:  # a private part is missing or means something else
+        _warn_of_missing(error)
+        return None
+    return InlineCompiler
+
+
+def _cache_on_disk(compiled: Any) -> None:
+    """Let Numba look for machine code on disk, and store it there; warn if that cannot be done."""
+    try:
+        from delaytron.compiler.cache import KernelCache  # noqa: PLC0415
+
+        own = KernelCache(compiled.py_func)
+        vars(compiled)["_cache"]  # where Numba looks for it; raises KeyError if it has moved
+    except (OSError, RuntimeError):
+        warn_once(NO_FOLDER)
+    except (ImportError, LookupError, AttributeError, TypeError) as error:
+        _warn_of_missing(error)
+    else:
+        compiled._cache = own
+
+
+def _warn_of_missing(problem: object) -> None:
+    from numba import __version__  # noqa: PLC0415
+
+    warn_once(f"compiling takes longer, since Numba {__version__} lacks a private part ({problem}); update delaytron")
+
+
+def folder_of(compiled: Any) -> Path | None:
+    """Return the folder of a function's disk cache, None if it has none."""
+    folder = getattr(getattr(compiled, "_cache", None), "cache_path", None)
+    return Path(folder) if folder else None
 
 
 class Slot:
@@ -53,46 +133,56 @@ class Kernel:
         self.__wrapped__ = function
 
     def __call__(self, *args: Any) -> Any:
-        """Run the machine code."""
+        """Run the compiled function."""
         return self.compiled(*args)
 
     @cached_property
     def interpreted(self) -> Callable[..., Any]:
-        """The function as Python runs it, and everything that it calls likewise."""
+        """The function as plain Python; the kernels that it calls are interpreted, too."""
         return self._linked(lambda kernel: kernel.interpreted)
 
     @cached_property
-    def compiled(self) -> Callable[..., Any]:
-        """The machine code (the interpreted function where `NUMBA_DISABLE_JIT=1` switches the compiler off)."""
+    def compiled(self) -> Compiled:
+        """The compiled function, for Python to call; the interpreted one if `NUMBA_DISABLE_JIT=1` is set."""
         if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
             return self.interpreted
-        return build_kernel(self._linked(_as_part), kept=self.cache_name is not None)
+        compiled = _jit(self._linked(attrgetter("inlined")), KERNEL)
+        if self.cache_name is not None:
+            _cache_on_disk(compiled)
+        return compiled
 
     @cached_property
-    def inlined(self) -> Callable[..., Any]:
-        """The part of a larger kernel that this one becomes; Python cannot call it."""
+    def inlined(self) -> Compiled:
+        """The function for other compiled functions to call, and to be inlined there; Python cannot call it."""
         if self.machine is not None:
-            return cast(Callable[..., Any], getattr(import_module(self.machine), self.function.__name__))
-        return build_part(self._linked(_as_part))
+            return cast(Compiled, getattr(import_module(self.machine), self.function.__name__))
+        return _jit(self._linked(attrgetter("inlined")), PART, _part_compiler())
 
-    def ready(self, *args: Any) -> Callable[..., Any]:
-        """Have the machine code for arguments like these, without running it: compiling can fail, and takes long.
+    def ready(self, *args: Any) -> Compiled:
+        """Compile for arguments of these types, or load the machine code, without running it; return its entry.
 
-        Return what runs it, to be called with arguments of exactly these types and no others.
+        The entry checks no types: with arguments of other types it would misread their memory. In return a call takes a
+        tenth of the time that Numba's dispatch on a state of twenty arrays takes.
         """
         compiled = self.compiled
-        return compiled if isinstance(compiled, FunctionType) else make_ready(compiled, args)
+        if isinstance(compiled, FunctionType):  # interpreted
+            return compiled
+        from numba import typeof  # noqa: PLC0415 - slow to import
+
+        entry = cast(Any, compiled).compile(tuple(typeof(value) for value in args))
+        return cast(Compiled, entry) if callable(entry) else compiled
 
     def fill(self, cache_name: str | None = None, **slots: Any) -> "Kernel":
-        """Fill the slots of this template, here and in every kernel that it calls; what is filled stays."""
+        """Return this template with its slots filled, here and in every kernel that it calls.
+
+        Slots that are filled already stay as they are. A `cache_name` lets the disk cache store the compiled function.
+        """
         return Kernel(self.function, {**slots, **self.slots}, cache_name, self.machine)
 
-    def _linked(self, resolve: Resolve) -> FunctionType:
-        """Return the same code, with the kernels it names replaced by what `resolve` makes of them."""
+    def _linked(self, resolve: Callable[["Kernel"], Callable[..., Any]]) -> FunctionType:
+        """Return the same code, with each kernel that it names replaced by `resolve(kernel)`."""
         names = {**self.function.__globals__, **self.slots}
-        for name in self._globals_read:
-            if isinstance(value := names.get(name), Kernel):
-                names[name] = resolve(value.fill(**self.slots) if value.has_slots else value)
+        names |= {name: resolve(value) for name, value in self._references().items() if isinstance(value, Kernel)}
         linked = FunctionType(self.function.__code__, names, self.function.__name__)
         linked.__module__ = self.function.__module__
         if self.cache_name is not None:
@@ -106,18 +196,24 @@ class Kernel:
         It is part of a cached kernel's name: Numba does not notice an edited callee in another file and would
         silently run yesterday's machine code.
         """
-        names = {**self.function.__globals__, **self.slots}
         parts = [_code_digest(self.function.__code__)]
         if self.machine is not None:
             parts.append(Path(str(find_spec(self.machine).origin)).read_text())  # type: ignore[union-attr]
-        for name in sorted(self._globals_read & names.keys()):
-            value = names[name]
-            if isinstance(value, Kernel):
-                value = (value.fill(**self.slots) if value.has_slots else value).digest
+        for name, given in sorted(self._references().items()):
+            value: Any = given.digest if isinstance(given, Kernel) else given
             if hasattr(value, "_fields"):  # a named tuple: the compiler's cache holds it by its place and name
                 value = (value.__module__, value.__qualname__, value._fields)
             parts.append(f"{name}={value!r}")
         return sha256("\n".join(parts).encode()).hexdigest()
+
+    def _references(self) -> dict[str, Any]:
+        """Return the globals that the code reads, with the slots filled in them and in the kernels among them."""
+        names = {**self.function.__globals__, **self.slots}
+        found = {name: names[name] for name in self._globals_read & names.keys()}
+        return {
+            name: value.fill(**self.slots) if isinstance(value, Kernel) and value.has_slots else value
+            for name, value in found.items()
+        }
 
     @cached_property
     def has_slots(self) -> bool:
@@ -132,27 +228,23 @@ class Kernel:
         return {i.argval for i in get_instructions(self.function) if i.opname == "LOAD_GLOBAL"}
 
 
-def _as_part(kernel: Kernel) -> Callable[..., Any]:
-    return kernel.inlined
-
-
 def _code_digest(code: CodeType) -> str:
     constants = [_code_digest(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
     return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames}"
 
 
 def slot() -> Any:
-    """Leave a function of a template open, for a learner to fill."""
+    """Return a placeholder for a function that a template calls; a learner fills it."""
     return Slot()
 
 
 def kernel(function: F) -> F:
-    """Make a kernel of a function; to the type checker it stays that function."""
+    """Return a function as a kernel; to the type checker it stays that function."""
     return cast(F, Kernel(cast(FunctionType, function)))
 
 
-def machine(module: str) -> "Decorator":
-    """Make a kernel whose compiled form is the function of the same name in `module`."""
+def machine(module: str) -> Callable[[F], F]:
+    """Return a decorator for kernels whose compiled form is the function of the same name in `module`."""
 
     def decorate(function: F) -> F:
         return cast(F, Kernel(cast(FunctionType, function), machine=module))
@@ -161,12 +253,12 @@ def machine(module: str) -> "Decorator":
 
 
 def fill(template: F, cache_name: str | None = None, **slots: Any) -> F:
-    """Fill the slots of a template; `cache_name` also gives it a place in the compiler's disk cache."""
+    """Return a template with its slots filled; see `Kernel.fill`."""
     return cast(F, cast(Kernel, template).fill(cache_name, **slots))
 
 
 def interpreted(function: Any) -> Callable[..., Any]:
-    """Return the interpreted twin of a kernel."""
+    """Return a kernel as plain Python."""
     return cast(Kernel, function).interpreted
 
 

@@ -1,4 +1,4 @@
-"""Data sets by name, the user's own files and frames, and any (X, y) as a data set."""
+"""Data sets: named ones, files and frames of users, pairs (X, y), and files larger than memory."""
 
 import inspect
 from collections.abc import Callable
@@ -8,21 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from delaytron.checks import check_choice, check_integer
-from delaytron.datasets.base import Dataset, is_frame
-from delaytron.datasets.bundled import digits
-from delaytron.datasets.convert import as_dataset
-from delaytron.datasets.files import load_file, load_frame, looks_like_file
-from delaytron.datasets.form import choose_form
-from delaytron.datasets.images import cifar10, fashion_mnist, optdigits, usps
-from delaytron.datasets.scaling import Scaling, rescale
+from delaytron.datasets.dataset import Dataset, Scaling, choose_form, is_frame, rescale
+from delaytron.datasets.files import load_file, looks_like_file
+from delaytron.datasets.named import abalone, cifar10, digits, ecoli, fashion_mnist, news20, optdigits, usps
 from delaytron.datasets.streams import FileStream, stream
 from delaytron.datasets.synthetic import synnonsep, synsep
-from delaytron.datasets.text import news20
-from delaytron.datasets.uci import abalone, ecoli
-from delaytron.errors import InvalidInput
+from delaytron.datasets.tables import as_dataset, load_frame
+from delaytron.errors import InvalidInput, Setting
 from delaytron.rng import stream as random_stream
 
-__all__ = ["DATASETS", "Dataset", "FileStream", "as_dataset", "is_drawn", "load", "stream"]
+__all__ = ["DATASETS", "Dataset", "FileStream", "as_dataset", "load", "stream"]
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "cifar10": cifar10,
@@ -37,14 +32,15 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "news20": news20,
 }
 
-FILE = "or the path of a file"
-LONGEST = 80  # letters of a name in a message
+LONGEST = 80  # characters of a name in a message
 
 
 def load(
     source: Any, *, scale: str | None = None, bias: bool = False, shuffle: int | None = None, **options: Any
 ) -> Dataset:
-    """Make or read a data set: one with a name, a file, or a frame of pandas or polars.
+    """Return a data set: a named one, or that of a file, or of a frame of pandas or polars.
+
+    Raises InvalidInput if there is no such data set, file or option, and if a file or frame cannot be read as one.
 
     Parameters
     ----------
@@ -61,7 +57,7 @@ def load(
 
     Notes
     -----
-    Where at most a fifth of the numbers differ from 0 in the end, X is CSR, which is played faster; see `form`.
+    If at most a fifth of the numbers differ from 0 after scaling, X is CSR, which is played faster.
 
     Examples
     --------
@@ -69,19 +65,28 @@ def load(
     Dataset('synsep', 1000 rows, 401 features, 9 classes, sparse)
     """
     scaling = Scaling(scale, bias)
-    what, make = _maker(source)
+    make: Callable[..., Dataset]
+    if is_frame(source):
+        what, make = "a frame", partial(load_frame, source)
+    elif not isinstance(source, str | Path):
+        kind = type(source).__name__
+        raise InvalidInput.of("source", "a name, a file or a frame", got=kind, hint="as_dataset takes a pair (X, y)")
+    elif names_file(source):
+        what, make = f"file {source}", partial(load_file, str(source))
+    else:
+        what, make = f"data set {source}", DATASETS[str(source)]
     known = inspect.signature(make).parameters
     for option in options:
+        if not known:
+            raise InvalidInput((f"{what} takes no options; got ", Setting(option)), "leave it out", parameter=option)
         if option not in known:
-            if not known:
-                raise InvalidInput(f"{what} takes no options; got {option!r}")
-            check_choice(f"an option of {what}", option, known)
+            listed = [part for name in known for part in (", ", Setting(name))][1:]
+            hint = ("take one of ", *listed)
+            raise InvalidInput((f"{what} has no option ", Setting(option)), hint, parameter=option)
     seed = None if shuffle is None else check_integer("shuffle", shuffle, at_least=0)
     data = choose_form(rescale(make(**options), scaling))
-    return data if seed is None else _shuffled(data, seed)
-
-
-def _shuffled(data: Dataset, seed: int) -> Dataset:
+    if seed is None:
+        return data
     order = random_stream(seed, "shuffle").permutation(data.n_rows)
     note = f"rows: in a random order (seed {seed})"
     return replace(data, X=data.X[order], y=data.y[order], notes=(*data.notes, note))
@@ -98,21 +103,8 @@ def is_drawn(name: str) -> bool:
     return name in DATASETS and "seed" in inspect.signature(DATASETS[name]).parameters
 
 
-def _maker(source: Any) -> tuple[str, Callable[..., Dataset]]:
-    """Return what is to be loaded, in words, and how."""
-    if is_frame(source):
-        return "a frame", partial(load_frame, source)
-    if not isinstance(source, str | Path):
-        kind = type(source).__name__
-        raise InvalidInput(f"source must be a name, a file or a frame, got {kind}; as_dataset takes a pair (X, y)")
-    place = str(source)
-    if names_file(source):
-        return f"file {place}", partial(load_file, place)
-    return f"data set {place}", DATASETS[place]
-
-
 def names_file(source: str | Path) -> bool:
-    """Whether a file is meant; raise if it is neither a file nor the name of a data set.
+    """Whether a file is meant; raise InvalidInput if it is neither a file nor the name of a data set.
 
     Examples
     --------
@@ -122,5 +114,5 @@ def names_file(source: str | Path) -> bool:
     place = str(source)
     if place and place not in DATASETS and (isinstance(source, Path) or looks_like_file(place)):
         return True
-    check_choice("data set", place[:LONGEST], [*DATASETS, FILE])
+    check_choice("data set", place[:LONGEST], [*DATASETS, "or the path of a file"])
     return False

@@ -1,11 +1,65 @@
-"""What is known of every named data set; what is loaded must agree with it."""
+"""Cards of the named data sets: size, classes, files, origin and terms, with which loaded rows must agree."""
 
-from delaytron.datasets.cards import Card, File, pixel_names
+from typing import Any, Literal, NamedTuple
 
 UCI = "https://archive.ics.uci.edu"
 FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 USPS = "https://hastie.su.domains/ElemStatLearn/datasets"
 BUILD = "make it by `delaytron datasets build {}`, which needs pip install 'delaytron[features]'"
+
+
+class File(NamedTuple):
+    """A file below a data folder: its address and published checksum, or how to build it."""
+
+    path: str
+    address: str = ""
+    checksum: str | None = None
+    recipe: str = ""
+
+
+class Card(NamedTuple):
+    """The facts of a data set."""
+
+    title: str
+    class_names: tuple[str, ...]
+    counts: dict[str, tuple[int, ...]]  # rows of every class, in every part
+    n_features: int
+    nonzeros: float  # their share of X
+    origin: Literal["made", "download", "build"]
+    source: str
+    licence: str  # empty: the publisher states none
+    citation: str
+    files: dict[str, tuple[File, ...]] = {}  # of every part
+    feature_names: tuple[str, ...] = ()
+    image: tuple[int, int] | None = None  # height and width, where the features are pixels
+    sparse: bool = False
+    library: str = ""  # that brings it, as `delaytron.extras` calls it
+
+    @property
+    def class_counts(self) -> tuple[int, ...]:
+        """Rows of every class."""
+        return tuple(map(sum, zip(*self.counts.values(), strict=True)))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all classes."""
+        return sum(self.class_counts)
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The fields of a `Dataset` about its origin."""
+        return {"source": self.source, "licence": self.licence, "citation": self.citation}
+
+
+def pixel_names(height: int, width: int) -> tuple[str, ...]:
+    """Return the names of the pixels of an image, row by row.
+
+    Examples
+    --------
+    >>> pixel_names(2, 2)
+    ('pixel 0,0', 'pixel 0,1', 'pixel 1,0', 'pixel 1,1')
+    """
+    return tuple(f"pixel {row},{column}" for row in range(height) for column in range(width))
 
 
 def _from_uci(path: str, sha256: str) -> File:

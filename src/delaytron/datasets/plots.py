@@ -1,4 +1,4 @@
-"""Figures of data sets: how many rows each class has, and what some of them look like."""
+"""Figures of data sets: the rows of each class, with example images or a projection of rows."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -6,23 +6,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.datasets.base import Dataset
-from delaytron.datasets.scaling import Scaling
+from delaytron.checks import as_kind, is_sparse
+from delaytron.datasets.dataset import Dataset, Scaling
 from delaytron.extras import needs
-from delaytron.matrices import as_kind, is_sparse
 from delaytron.plotting import COLOURS, save_figure
 from delaytron.records import Array, Ints
 
 if TYPE_CHECKING:
-    from delaytron.matrices import Matrix
+    from delaytron.checks import Matrix
 
 MOST_CLASSES = 40  # that are shown
 N_EXAMPLES = 8  # images of each class
-N_POINTS = 1000  # rows in a cloud
+N_POINTS = 1000  # rows in a projection
 
 
 def plot_dataset(data: Dataset, path: str | Path, image: tuple[int, int] | None = None) -> None:
-    """Save a figure: the rows of every class beside some images of it, or else beside a cloud of rows.
+    """Save a figure: the number of rows of every class, beside example images or a projection of rows.
 
     Parameters
     ----------
@@ -30,15 +29,19 @@ def plot_dataset(data: Dataset, path: str | Path, image: tuple[int, int] | None 
         Height and width, where the features are pixels.
     """
     needs("matplotlib")
-    from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
+    from matplotlib import colormaps  # noqa: PLC0415 - slow to import
+    from matplotlib.figure import Figure  # noqa: PLC0415
 
     classes = largest_classes(data)
     height = max(3.6, (0.45 if image else 0.26) * len(classes) + 1.0)
     figure = Figure(figsize=(10.5, height), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
-    colours = class_colours(data.n_classes)
+    if data.n_classes <= len(COLOURS):  # which also the colour-blind can distinguish
+        colours = list(COLOURS[: data.n_classes])
+    else:
+        colours = list(colormaps["turbo"](np.linspace(0.04, 0.96, data.n_classes)))
     if image is None:
-        _draw_cloud(right, data, colours)
+        _draw_projection(right, data, colours)
     else:
         _draw_examples(right, data, classes, image)
     _draw_counts(left, data, classes, COLOURS[0] if image else [colours[k] for k in classes])
@@ -47,19 +50,9 @@ def plot_dataset(data: Dataset, path: str | Path, image: tuple[int, int] | None 
 
 
 def largest_classes(data: Dataset) -> Ints:
-    """Return the classes to show: all, or those with the most rows; in their order."""
+    """Return the classes to show, in their order: all, or those with the most rows."""
     by_size = np.argsort(-np.bincount(data.y, minlength=data.n_classes), kind="stable")
     return np.sort(by_size[:MOST_CLASSES])
-
-
-def class_colours(n_classes: int) -> list[Any]:
-    """Return a colour for every class: a few that all can tell apart, or else a spectrum."""
-    if n_classes <= len(COLOURS):
-        return list(COLOURS[:n_classes])
-    needs("matplotlib")
-    from matplotlib import colormaps  # noqa: PLC0415 - slow to import
-
-    return list(colormaps["turbo"](np.linspace(0.04, 0.96, n_classes)))
 
 
 def _draw_counts(panel: Any, data: Dataset, classes: Ints, colours: Any) -> None:
@@ -85,7 +78,7 @@ def _draw_examples(panel: Any, data: Dataset, classes: Ints, image: tuple[int, i
     panel.set_title(f"the first {N_EXAMPLES} rows of each", fontsize=10)
 
 
-def _draw_cloud(panel: Any, data: Dataset, colours: list[Any]) -> None:
+def _draw_projection(panel: Any, data: Dataset, colours: list[Any]) -> None:
     rows = np.unique(np.linspace(0, data.n_rows - 1, N_POINTS).astype(np.int64))
     points, shares = _project(data.X[rows])
     panel.scatter(*points.T, c=[colours[k] for k in data.y[rows]], s=7, alpha=0.7, linewidths=0)
@@ -98,12 +91,12 @@ def _draw_cloud(panel: Any, data: Dataset, colours: list[Any]) -> None:
 def _project(X: "Matrix") -> tuple[Array, Array]:
     """Return two principal coordinates of every scaled row, and their shares of the variance.
 
-    They come from the inner products of the rows, since sparse rows have more columns than there are rows here.
+    They are computed from the inner products of the rows: here sparse rows have more columns than there are rows.
     """
     from scipy.linalg import eigh  # noqa: PLC0415 - slow to import
 
     scaling = Scaling("unit" if is_sparse(X) else "standard")
-    scaling.see(X)
+    scaling.partial_fit(X)
     scaled: Any = scaling.apply(X)
     products: NDArray[np.float64] = np.asarray(as_kind(scaled @ scaled.T, sparse=False))
     products = products - products.mean(axis=0)

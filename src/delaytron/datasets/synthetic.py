@@ -1,7 +1,7 @@
-"""SynSep and SynNonSep: the made-up documents of Kakade, Shalev-Shwartz and Tewari (2008).
+"""SynSep and SynNonSep: the synthetic documents of Kakade, Shalev-Shwartz and Tewari (2008).
 
-Of 400 words 120 are topic words. A class owns 20 to 40 of them; a document is the words of its class, 5 left
-out, and 20 of the 280 common words. SynSep is separable with a known margin; SynNonSep has noisy labels.
+Of 400 words 120 are topic words. A class owns 20 to 40 of them; a document has the words of its class without 5, and
+20 of the 280 common words. SynSep is separable with a known margin; SynNonSep has noisy labels.
 """
 
 from typing import TYPE_CHECKING
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import check_bool, check_choice, check_integer, check_number
-from delaytron.datasets.base import Dataset
 from delaytron.datasets.catalogue import CARDS
+from delaytron.datasets.dataset import Dataset
 from delaytron.errors import InvalidInput
 from delaytron.rng import stream
 
@@ -23,16 +23,16 @@ FEWEST, MOST = 20, 40  # topic words of a class
 N_OFF, N_COMMON = 5, 20  # topic words a document lacks, common words it has
 LONGEST = MOST - N_OFF + N_COMMON  # words in the longest document
 LARGEST = (2**31 - 1) // LONGEST  # documents that 32-bit indices can hold
-BLOCK = 4096  # documents made at once: keeps the scratch arrays small and in cache
+BLOCK = 4096  # documents drawn at once: keeps the scratch arrays small and in cache
 CLASS_NAMES = tuple(str(k) for k in range(N_CLASSES))
 
 Words = NDArray[np.bool_]
 
 
 def synsep(n_samples: int = 100_000, seed: int = 0, normalize: bool = False) -> Dataset:
-    """Make separable documents in 9 classes, with the `certificate` that separates them.
+    """Return separable documents in 9 classes, with the `certificate` that separates them.
 
-    A longer data set of the same seed starts with the shorter one.
+    A longer data set of the same seed starts with the shorter one. Raises InvalidInput if there are too many.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def synsep(n_samples: int = 100_000, seed: int = 0, normalize: bool = False) -> 
     Dataset('synsep', 1000 rows, 400 features, 9 classes, sparse)
     """
     if check_integer("n_samples", n_samples, at_least=1) > LARGEST:
-        raise InvalidInput(f"n_samples must be at most {LARGEST}, got {n_samples}")
+        raise InvalidInput.of("n_samples", f"at most {LARGEST}", got=str(n_samples))
     words = draw_class_words(stream(seed, "synthetic words"))
     y = stream(seed, "synthetic classes").integers(N_CLASSES, size=n_samples)
     X = _documents(words, y, stream(seed, "synthetic documents"))
@@ -61,7 +61,7 @@ def synsep(n_samples: int = 100_000, seed: int = 0, normalize: bool = False) -> 
 def synnonsep(
     n_samples: int = 100_000, seed: int = 0, normalize: bool = False, noise: float = 0.05, flip: str = "other"
 ) -> Dataset:
-    """Make the documents of `synsep`, each label replaced with probability `noise`.
+    """Return the documents of `synsep`, each label replaced with probability `noise`.
 
     Parameters
     ----------
@@ -75,13 +75,13 @@ def synnonsep(
     True
     """
     if not 0 <= check_number("noise", noise) <= 1:
-        raise InvalidInput(f"noise must be in [0, 1], got {noise!r}")
+        raise InvalidInput.of("noise", "in [0, 1]", noise)
     check_choice("flip", flip, ["other", "any"])
     clean = synsep(n_samples, seed, normalize)
-    chance, which = stream(seed, "synthetic noise").random((n_samples, 2)).T
+    u, which = stream(seed, "synthetic noise").random((n_samples, 2)).T
     others = (clean.y + 1 + _floor(which, N_CLASSES - 1)) % N_CLASSES
     replaced = others if flip == "other" else _floor(which, N_CLASSES)
-    y = np.where(chance < noise, replaced, clean.y)
+    y = np.where(u < noise, replaced, clean.y)
     return Dataset(clean.X, y, "synnonsep", CLASS_NAMES, clean.certificate, **CARDS["synnonsep"].provenance)
 
 
@@ -97,7 +97,7 @@ def draw_class_words(rng: np.random.Generator) -> Words:
 
 
 def margin(words: Words) -> int:
-    """Return by how many words the own class leads any other at least, whatever 5 words are left out.
+    """Return the smallest lead of the own class over any other, in words, whatever 5 words are left out.
 
     Examples
     --------
@@ -112,40 +112,36 @@ def margin(words: Words) -> int:
 def _documents(
     words: Words, y: NDArray[np.int64], rng: np.random.Generator
 ) -> "csr_array[np.float64, tuple[int, int]]":
+    """Return a row of 0 and 1 for each document: the words of its class without `N_OFF`, and `N_COMMON` others."""
     from scipy.sparse import csr_array  # noqa: PLC0415 - `import delaytron` does not pay for SciPy
 
-    lengths = words.sum(axis=1) - N_OFF + N_COMMON
-    ends = np.concatenate([[0], np.cumsum(lengths[y])]).astype(np.int32)
+    sizes = words.sum(axis=1)
+    order = np.argsort(~words, axis=1, kind="stable")  # a class's own words first
+    ends = np.concatenate([[0], np.cumsum((sizes - N_OFF + N_COMMON)[y])]).astype(np.int32)
     indices = np.empty(ends[-1], dtype=np.int32)
     for first in range(0, len(y), BLOCK):
         classes = y[first : first + BLOCK]
-        documents = _block(words, classes, rng.random((len(classes), N_OFF + N_COMMON)))
+        u = rng.random((len(classes), N_OFF + N_COMMON))
+        documents = words[classes]  # a row for each document: which words it has
+        off = _subsets(u[:, :N_OFF], sizes[classes])
+        np.put_along_axis(documents, order[classes[:, None], off], False, axis=1)
+        on = _subsets(u[:, N_OFF:], np.full(len(classes), N_WORDS - N_TOPIC))
+        np.put_along_axis(documents, N_TOPIC + on, True, axis=1)
         indices[ends[first] : ends[first + len(classes)]] = np.flatnonzero(documents) % N_WORDS
     return csr_array((np.ones(len(indices)), indices, ends), shape=(len(y), N_WORDS))
 
 
-def _block(words: Words, classes: NDArray[np.int64], u: NDArray[np.float64]) -> Words:
-    """Make one document per class number, of 25 uniform numbers each; a row says which words it has."""
-    sizes = words.sum(axis=1)
-    order = np.argsort(~words, axis=1, kind="stable")  # a class's own words first
-    documents = words[classes]
-    off = _subsets(u[:, :N_OFF], sizes[classes])
-    np.put_along_axis(documents, order[classes[:, None], off], False, axis=1)
-    on = _subsets(u[:, N_OFF:], np.full(len(classes), N_WORDS - N_TOPIC))
-    np.put_along_axis(documents, N_TOPIC + on, True, axis=1)
-    return documents
-
-
 def _subsets(u: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Draw in row i a uniform subset of {0, ..., sizes[i] - 1}: Floyd's algorithm, one number per member."""
+    """Return in row i a uniform subset of {0, ..., sizes[i] - 1}: Floyd's algorithm, one number per member."""
     picks = np.empty(u.shape[::-1], dtype=np.int64)
-    for j, chance in enumerate(u.T):
+    for j, column in enumerate(u.T):
         last = sizes - len(picks) + j
-        pick = _floor(chance, last + 1)
+        pick = _floor(column, last + 1)
         taken = (picks[:j] == pick).any(axis=0)
         picks[j] = np.where(taken, last, pick)
     return picks.T
 
 
 def _floor(u: NDArray[np.float64], n: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return uniform integers from 0 to n - 1, given uniform numbers in [0, 1)."""
     return (u * n).astype(np.int64)  # below n, since u <= 1 - 2^-53

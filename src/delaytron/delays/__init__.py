@@ -1,8 +1,6 @@
-"""Delay models, recorded delays, and what they are like."""
+"""Delays of feedback: models, recorded traces, and their summaries."""
 
 from delaytron.delays.models import (
-    ALLOWED,
-    MODELS,
     Delay,
     Fixed,
     Geometric,
@@ -13,13 +11,10 @@ from delaytron.delays.models import (
     as_delay,
     parse,
 )
-from delaytron.delays.opening import example
-from delaytron.delays.traces import Trace
+from delaytron.delays.traces import Trace, example
 from delaytron.records import NEVER
 
 __all__ = [
-    "ALLOWED",
-    "MODELS",
     "NEVER",
     "Delay",
     "Fixed",

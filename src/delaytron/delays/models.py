@@ -1,7 +1,7 @@
 """Delay models: how many rounds later the feedback of each round comes.
 
-A delay is an integer of at least 1. The feedback of round t (t = 1, 2, ...) is there at the start of
-round t + d_t, before that round's prediction, so d = 1 means "no delay". `NEVER` marks feedback that is lost.
+A delay is an integer of at least 1. The feedback of round t (t = 1, 2, ...) is delivered at the start of round t + d_t,
+before that round's prediction, so d = 1 means "no delay". `NEVER` marks feedback that is lost.
 
 Examples
 --------
@@ -26,9 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import check_choice, check_integer, check_integers, check_number, check_positive
-from delaytron.delays.notation import MISSING, TRACE, read_trace, written
-from delaytron.delays.opening import open_trace
-from delaytron.delays.traces import Trace
+from delaytron.delays.traces import MISSING, TRACE, Trace, open_trace, read_trace, written
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER
 
@@ -42,21 +40,23 @@ class Delay(Protocol):
 
 
 def _delay(name: str, value: Any) -> int:
+    """Return a checked delay in rounds."""
     if check_integer(name, value, at_least=1) > NEVER:
-        raise InvalidInput(f"{name} must be at most {NEVER}, got {str(value)[:40]}")
+        raise InvalidInput.of(name, f"at most {NEVER}", value, "lose feedback by WithMissing instead")
     return int(value)
 
 
 def _within(low: float, high: float, name: str, value: Any) -> float:
+    """Return a checked parameter of a model."""
     if not low <= check_number(name, value) <= high:
         allowed = f"at least {low}" if high == np.inf else f"in [{low}, {high}]"
-        raise InvalidInput(f"{name} must be {allowed}, got {value!r}")
+        raise InvalidInput.of(name, allowed, value, f"choose a number {allowed}")
     return float(value)
 
 
 @dataclass(frozen=True, eq=False)
 class _Model(ABC):
-    """What the models share: checked parameters, a checked number of rounds, values in [1, NEVER]."""
+    """Base of the models: checks parameters and the number of rounds, rounds up and clips to [1, NEVER]."""
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -64,7 +64,7 @@ class _Model(ABC):
 
     def sample(self, n_rounds: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return `n_rounds` delays, each at least 1; the same generator state gives the same delays."""
-        with np.errstate(over="ignore"):  # an infinite waiting time is a fair one: it becomes NEVER
+        with np.errstate(over="ignore"):  # an infinite waiting time is valid: it becomes NEVER
             drawn = self._draw(check_integer("n_rounds", n_rounds, at_least=0), rng)
         if drawn.dtype.kind == "f":
             rounded = np.clip(np.ceil(drawn), 1.0, float(NEVER)).astype(np.int64)
@@ -75,7 +75,7 @@ class _Model(ABC):
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]: ...
 
     def __str__(self) -> str:
-        """Return the text that `parse` reads; a class that it does not know has only its representation."""
+        """Return the text that `parse` reads; the representation if it does not know the class."""
         name = NAMES.get(type(self))
         return repr(self) if name is None else f"{name}:{','.join(map(written, astuple(self)))}"
 
@@ -102,7 +102,7 @@ class Uniform(_Model):
 
 @dataclass(frozen=True)
 class Geometric(_Model):
-    """Each round the feedback comes with probability 1 / mean: the delay without memory."""
+    """Each round the feedback comes with probability 1 / mean: a geometric delay, which has no memory."""
 
     mean: float = field(metadata={"check": partial(_within, 1, np.inf)})
 
@@ -162,7 +162,9 @@ ALLOWED = f"1000 or {', '.join(WRITTEN)}, {RECORDED}, each optionally followed b
 
 
 def parse(text: str) -> Delay:
-    """Read a delay model from the command line's short form; `str` of a model writes it.
+    """Return the delay model of a short form, as the command line takes it; `str` of a model writes it.
+
+    Raises InvalidInput if the text is not the short form of a model, or a trace that cannot be read.
 
     Examples
     --------
@@ -172,39 +174,42 @@ def parse(text: str) -> Delay:
     ('uniform:1000', 'lognormal:100,1.5')
     """
     if not isinstance(text, str):
-        raise InvalidInput(f"delay must be text, {ALLOWED}; got {text!r}")
+        raise InvalidInput.of("delay", f"text, {ALLOWED}", text, "as_delay takes other values")
+
+    def number(word: str) -> float:
+        return int(word) if word.strip().isdigit() else float(word)
+
     main, *rates = text.strip().split(MISSING)
+    name, colon, words = main.partition(":")
     try:
-        delay = _parse_model(main) if ":" in main else Uniform(_delay("delay", _number(main)))
+        delay: Delay
+        if not colon:
+            delay = Uniform(_delay("delay", number(main)))
+        elif name == "trace" and words:
+            source, columns = read_trace(words)
+            delay = open_trace(source, **columns)
+        else:
+            if name.isidentifier():
+                check_choice("the model", name, (*MODELS, "trace"))
+            delay = MODELS[name](*map(number, words.split(",")))
         for rate in rates:
             delay = WithMissing(delay, float(rate))
     except InvalidInput as problem:
-        if main.startswith(TRACE) or str(problem).startswith("delay "):  # the file is named, or the delay
+        if main.startswith(TRACE) or problem.parameter == "delay":  # the message names the file, or the delay
             raise
-        raise InvalidInput(f"delay {text[:60]!r}: {problem}") from None
-    except (KeyError, TypeError, ValueError):  # an unknown name, a wrong count, not a number
-        hint = f": did you mean {TRACE}{main}?" if Path(main).suffix else ""
-        raise InvalidInput(f"delay must be {ALLOWED}; got {text!r}{hint}") from None
+        # The parameters of a model are not options of the command line, so they are spelled here once and for all.
+        said, hint = f"delay {text[:60]!r}: {problem.problem}", problem.args[1]
+        raise InvalidInput(said, hint, parameter="delay", value=text, allowed=problem.allowed) from None
+    except (KeyError, TypeError, ValueError):  # an unknown name, a wrong number of parameters, not a number
+        hint = f"did you mean {TRACE}{main}?" if Path(main).suffix else "for example, write lognormal:100,1.5"
+        raise InvalidInput.of("delay", ALLOWED, text, hint) from None
     return delay
 
 
-def _parse_model(text: str) -> Delay:
-    name, _, words = text.partition(":")
-    if name == "trace" and words:
-        source, columns = read_trace(words)
-        return open_trace(source, **columns)
-    if name.isidentifier():
-        check_choice("the model", name, (*MODELS, "trace"))
-    model: Delay = MODELS[name](*map(_number, words.split(",")))
-    return model
-
-
-def _number(word: str) -> float:
-    return int(word) if word.strip().isdigit() else float(word)
-
-
 def as_delay(value: Any) -> Delay:
-    """Turn what a user gives into a delay model: an integer D means Uniform(D), text goes to `parse`.
+    """Return a delay model: an integer D means Uniform(D), text goes to `parse`, a sequence becomes a `Trace`.
+
+    Raises InvalidInput if the value is none of these, nor a model.
 
     Examples
     --------
@@ -219,4 +224,4 @@ def as_delay(value: Any) -> Delay:
         return Trace(value)
     if isinstance(value, Delay) and not isinstance(value, type):
         return value
-    raise InvalidInput(f"delay must be a model, an integer, a 1-D array or {ALLOWED}; got {value!r}")
+    raise InvalidInput.of("delay", f"a model, an integer, a 1-D array or {ALLOWED}", value, "see dt.delays")

@@ -1,4 +1,4 @@
-"""Times turned into delays: rounds are events in their own order, and a delay counts the rounds until the outcome."""
+"""Times turned into delays: the rounds are the events, and a delay counts the rounds until the outcome."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -10,25 +10,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.delays.units import seconds_in
-from delaytron.errors import InvalidInput
+from delaytron.checks import check_choice
+from delaytron.errors import InvalidInput, Setting, shown
 from delaytron.extras import needs
 from delaytron.records import NEVER, Array, Bools, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}  # in seconds
 ALLOWED = "numbers or ISO times (2024-05-31, 2024-05-31T12:30:00), all of one kind and to the microsecond"
+CONVERT = "write all times of the column in the same way; leave unknown ones empty"
 MISSING = ("", "NA", "NaN", "nan", "NaT", "None", "null", "NULL")
 
-Place = Callable[[int], str]  # where a row stands, as an error begins
+Place = Callable[[int], str]  # where a row is, for the beginning of a message
 
 
 class Recorded(NamedTuple):
     """A delay per round and, where there were times, the seconds from event to outcome (NaN: no outcome).
 
-    `text` is what `delaytron.delays.parse` reads as the same, if there is such; `in_seconds` whether numbers were taken
-    as seconds because nobody told their unit; `header` the line above a single column, which was skipped.
+    `text` is what `delaytron.delays.parse` reads as the same delays, empty if there is no such text; `in_seconds`
+    whether numbers were taken as seconds because no unit was given; `header` the line above a single column, which was
+    skipped.
     """
 
     delays: Ints
@@ -39,7 +43,7 @@ class Recorded(NamedTuple):
 
 
 class Times(NamedTuple):
-    """One column: what was given, as numbers (microseconds of dates), what is missing, and what kind of time it is."""
+    """One column: the cells, as numbers (microseconds of dates), which are missing, and what kind of time they are."""
 
     column: "pa.Array"
     values: NDArray[Any]
@@ -47,14 +51,25 @@ class Times(NamedTuple):
     kind: str
 
     def first(self, wrong: Bools) -> tuple[int, str] | None:
-        """Return the first row where something is wrong, and the value that stands there."""
+        """Return the first row where something is wrong, and its cell; None if there is no such row."""
         rows = np.flatnonzero(wrong)
         return (int(rows[0]), str(self.column[int(rows[0])])) if rows.size else None
 
 
 def at_index(row: int) -> str:
-    """Say where a row of a sequence stands."""
+    """Return where a row of a sequence is."""
     return f"index {row}"
+
+
+def seconds_in(unit: str | None) -> float:
+    """Return the length of a unit of time in seconds; without a unit, numbers are seconds.
+
+    Examples
+    --------
+    >>> seconds_in("min"), seconds_in(None)
+    (60.0, 1.0)
+    """
+    return 1.0 if unit is None else UNITS[check_choice("unit", unit, UNITS)]
 
 
 def delays_between(
@@ -63,7 +78,7 @@ def delays_between(
     """Return the delays of rounds that are the events, sorted by time; `unit` is that of times that are numbers.
 
     Feedback is delivered at the start of the first later round whose event is not before the outcome; if there
-    is none, at the first round after the last one.
+    is none, at the first round after the last one. Raises InvalidInput, with the place, at times that do not fit.
 
     Examples
     --------
@@ -74,8 +89,12 @@ def delays_between(
     events, outcomes = as_times("event", event, None, place), as_times("outcome", outcome, never, place)
     _check_pair(events, outcomes, place)
     if unit is not None and events.kind != "numbers":
-        raise InvalidInput(f"{place(0)}: a unit is for times that are numbers, got {events.column[0]}; leave it out")
-    order = np.argsort(events.values, kind="stable")
+        raise InvalidInput(
+            (f"{place(0)}: ", Setting("unit"), f" is for times that are numbers, got {events.column[0]}"),
+            "leave it out",
+            parameter="unit",
+        )
+    order = np.argsort(events.values, kind="stable")  # events of the same time stay in the order of the file
     start, end, missing = events.values[order], outcomes.values[order], outcomes.missing[order]
     delays = np.maximum(1, np.searchsorted(start, end, side="left") - np.arange(len(start)))
     waits = (end - start) * seconds if events.kind == "numbers" else (end - start) / 1e6
@@ -84,24 +103,32 @@ def delays_between(
 
 
 def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
+    """Raise InvalidInput if the events and outcomes do not belong together."""
     n_events, n_outcomes = len(events.values), len(outcomes.values)
     if n_events != n_outcomes or not n_events:
-        got = f"{n_events} events and {n_outcomes} outcomes"
-        raise InvalidInput(f"a trace needs events and an outcome for each, got {got}; leave empty what never came")
+        raise InvalidInput(
+            f"a trace needs events and an outcome for each, got {n_events} events and {n_outcomes} outcomes",
+            "leave outcomes that never came empty",
+        )
     lost = events.first(events.missing)
     if lost:
-        raise InvalidInput(f"{place(lost[0])}: the event time is missing; only an outcome may be")
+        raise InvalidInput(f"{place(lost[0])}: the event time is missing", "fill it in; only an outcome may be missing")
     if outcomes.kind not in ("", events.kind):
         row = int(outcomes.missing.argmin())
         pair = f"{str(events.column[row])!r} ({events.kind}) and {str(outcomes.column[row])!r} ({outcomes.kind})"
-        raise InvalidInput(f"{place(row)}: event and outcome must be of one kind, got {pair}")
+        raise InvalidInput(f"{place(row)}: event and outcome must be of one kind, got {pair}", "convert one of them")
     early = outcomes.first(~outcomes.missing & (outcomes.values < events.values))
     if early:
-        raise InvalidInput(f"{place(early[0])}: the outcome {early[1]} lies before its event {events.column[early[0]]}")
+        raise InvalidInput(
+            f"{place(early[0])}: the outcome {early[1]} lies before its event {events.column[early[0]]}",
+            "check that the columns are not swapped, and that both clocks have the same zone",
+        )
 
 
 def delays_after(waits: Any, rate: float, never: float, place: Place = at_index, unit: str | None = None) -> Recorded:
-    """Return the delays of waiting times when there are `rate` rounds in a unit of time; the seconds if that is known.
+    """Return the delays of waiting times when there are `rate` rounds in a unit of time, and seconds if it is given.
+
+    Raises InvalidInput, with the place, at waiting times that are not numbers of at least 0.
 
     Examples
     --------
@@ -111,67 +138,78 @@ def delays_after(waits: Any, rate: float, never: float, place: Place = at_index,
     seconds = seconds_in(unit)
     times = as_times("wait", waits, never, place)
     if not len(times.values):
-        raise InvalidInput("a trace needs at least one waiting time, got none; check the column")
+        raise InvalidInput("a trace needs at least one waiting time, got none", "check the column")
     if times.kind not in ("", "numbers"):
-        raise InvalidInput(f"{place(0)}: a waiting time must be a number, got {times.column[0]} ({times.kind})")
+        raise InvalidInput(
+            f"{place(0)}: a waiting time must be a number, got {times.column[0]} ({times.kind})",
+            ("give two times per row as ", Setting("event"), " and ", Setting("outcome")),
+        )
     low = times.first(~times.missing & (times.values < 0))
     if low:
-        raise InvalidInput(f"{place(low[0])}: a waiting time must be at least 0, or {never:g} for never; got {low[1]}")
+        raise InvalidInput(
+            f"{place(low[0])}: a waiting time must be at least 0, or {never:g} for never; got {low[1]}",
+            "correct it, or leave it empty if feedback never came",
+        )
     rounds = np.clip(np.ceil(times.values * rate), 1, 2.0**62).astype(np.int64)
     known = None if unit is None else np.where(times.missing, np.nan, times.values * seconds)
     return Recorded(np.where(times.missing, NEVER, np.minimum(rounds, NEVER)), known)
 
 
 def as_times(name: str, values: Any, never: float | None, place: Place) -> Times:
-    """Return a checked column of times; None, NaN, NaT, empty text and `never` are missing."""
+    """Return a checked column of times; None, NaN, NaT, empty text and `never` are missing.
+
+    Raises InvalidInput, with the place, at a value that is not a finite time of the same kind as those before it.
+    """
+    needs("pyarrow")
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
     column = _column(name, values, never, place)
     if _kind(name, column.type) == "text":
         column, parsed = _parsed(name, column, never, place)
     else:
-        column = parsed = _without(column, never)
-    times = Times(column, *_plain(name, parsed))
-    endless = times.first(~np.isfinite(times.values)) if times.values.dtype.kind == "f" else None
-    if endless:
-        raise InvalidInput(f"{place(endless[0])}: {name} must be finite, got {endless[1]}")
+        column = parsed = _without_missing(column, never)
+    kind = _kind(name, parsed.type)
+    try:
+        if kind.startswith("times"):
+            parsed = parsed.cast(pa.timestamp("us", tz=getattr(parsed.type, "tz", None)))
+        dense = parsed.cast(pa.float64() if pa.types.is_floating(parsed.type) else pa.int64()).fill_null(0).to_numpy()
+    except pa.ArrowInvalid as problem:
+        raise InvalidInput(f"{name} must be {ALLOWED}: {problem}", CONVERT, parameter=name, allowed=ALLOWED) from None
+    times = Times(column, dense, parsed.is_null().to_numpy(zero_copy_only=False), kind)
+    infinite = times.first(~np.isfinite(times.values)) if times.values.dtype.kind == "f" else None
+    if infinite:
+        raise InvalidInput(
+            f"{place(infinite[0])}: {name} must be finite, got {infinite[1]}", "leave it empty if it is unknown"
+        )
     return times
 
 
 def _column(name: str, values: Any, never: float | None, place: Place) -> "pa.Array":
-    """Values in memory as an Arrow array; dates of Python become text, as Arrow would drop their hours and zones."""
-    needs("pyarrow")
+    """Return values in memory as an Arrow array; raise if they are not of one kind."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    def as_arrow(values: Any) -> "pa.Array | None":
+        try:
+            return pa.array(values, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return None
 
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if isinstance(values, np.ndarray) and kind == "M" and values.dtype != "datetime64[ns]":
         values = values.astype("datetime64[us]")  # Arrow knows no months, and no hours
     elif isinstance(values, list | tuple) or kind == "O":
-        values = [_written(value, never) for value in values]
-    column = _arrow(values)
+        values = [_as_cell(value, never) for value in values]
+    column = as_arrow(values)
     if column is None and isinstance(values, list):
-        row = _first_odd(len(values), lambda n: _arrow(values[:n]) is None)
-        raise InvalidInput(f"{place(row)}: {name} must be {ALLOWED}; got {values[row]!r}")
+        row = _first_invalid(len(values), lambda n: as_arrow(values[:n]) is None)
+        raise InvalidInput(f"{place(row)}: {name} must be {ALLOWED}; got {shown(values[row])}", CONVERT)
     if column is None:
-        raise InvalidInput(f"{name} must be 1-D, {ALLOWED}; got {type(values).__name__}")
+        raise InvalidInput.of(name, f"1-D, {ALLOWED}", got=type(values).__name__, hint="pass a list or an array")
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _arrow(values: Any) -> "pa.Array | None":
-    """Return values as an Arrow array, if they are of one kind."""
-    needs("pyarrow")
-    import pyarrow as pa  # noqa: PLC0415 - slow to import
-
-    try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return None
-
-
-def _first_odd(count: int, goes_wrong: Callable[[int], bool]) -> int:
-    """Return the first row that does not fit those before it, when it is known how many rows go wrong together."""
-    return bisect_left(range(1, count + 1), True, key=goes_wrong)
-
-
-def _written(value: Any, never: float | None) -> Any:
+def _as_cell(value: Any, never: float | None) -> Any:
+    """Return dates as text, since Arrow would drop their hours and zones, and None instead of `never`."""
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, np.datetime64):
@@ -179,33 +217,33 @@ def _written(value: Any, never: float | None) -> Any:
     return None if isinstance(value, Real) and value == never else value
 
 
+def _first_invalid(count: int, fails: Callable[[int], bool]) -> int:
+    """Return the first row that does not fit those before it, by bisection: `fails(n)` tries the first n rows."""
+    return bisect_left(range(1, count + 1), True, key=fails)
+
+
 def _parsed(name: str, text: "pa.Array", never: float | None, place: Place) -> tuple["pa.Array", "pa.Array"]:
-    """Return a column of text with nothing where a time is missing, and the times that it means."""
-    needs("pyarrow")
-    from pyarrow import compute  # noqa: PLC0415 - slow to import
+    """Return a column of text with nulls where a time is missing, and the times that it means."""
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+    from pyarrow import compute  # noqa: PLC0415
+
+    def parse(text: "pa.Array") -> "pa.Array | None":
+        for kind in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
+            with suppress(pa.ArrowInvalid):
+                return text.cast(kind)
+        return None
 
     for column in (text, compute.utf8_trim_whitespace(text)):
-        known = _without(column, never)
-        parsed = _parse(known)
+        known = _without_missing(column, never)
+        parsed = parse(known)
         if parsed is not None:
-            return known, _without(parsed, never)  # -1.0 is no text that says never, but a number that does
-    row = _first_odd(len(known), lambda n: _parse(known[:n]) is None)
-    raise InvalidInput(f"{place(row)}: {name} must be {ALLOWED}; got {str(known[row])!r}")
+            return known, _without_missing(parsed, never)  # "-1.0" is `never` as a number only, not as text
+    row = _first_invalid(len(known), lambda n: parse(known[:n]) is None)
+    raise InvalidInput(f"{place(row)}: {name} must be {ALLOWED}; got {str(known[row])!r}", CONVERT)
 
 
-def _parse(text: "pa.Array") -> "pa.Array | None":
-    needs("pyarrow")
-    import pyarrow as pa  # noqa: PLC0415 - slow to import
-
-    for kind in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
-        with suppress(pa.ArrowInvalid):
-            return text.cast(kind)
-    return None
-
-
-def _without(column: "pa.Array", never: float | None) -> "pa.Array":
-    """Empty the places where a time is missing."""
-    needs("pyarrow")
+def _without_missing(column: "pa.Array", never: float | None) -> "pa.Array":
+    """Return a column with nulls where a time is missing."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow import compute  # noqa: PLC0415
 
@@ -214,28 +252,13 @@ def _without(column: "pa.Array", never: float | None) -> "pa.Array":
         marks = MISSING if never is None else (*MISSING, f"{never:g}")
         return compute.if_else(compute.is_in(column, value_set=pa.array(marks, column.type)), None, column)
     if kind == "numbers" and never is not None:
-        mark = int(never) if float(never).is_integer() else never  # a float would not do beside large integers
+        mark = int(never) if float(never).is_integer() else never  # large integers would be rounded beside a float
         return compute.if_else(compute.equal(column, mark), None, column)
     return column
 
 
-def _plain(name: str, column: "pa.Array") -> tuple[NDArray[Any], Bools, str]:
-    """Return a column as NumPy has it, which rows are missing (0 stands there), and its kind."""
-    needs("pyarrow")
-    import pyarrow as pa  # noqa: PLC0415 - slow to import
-
-    kind = _kind(name, column.type)
-    try:
-        if kind.startswith("times"):
-            column = column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)))
-        values = column.cast(pa.float64() if pa.types.is_floating(column.type) else pa.int64()).fill_null(0).to_numpy()
-    except pa.ArrowInvalid as problem:
-        raise InvalidInput(f"{name} must be {ALLOWED}; {problem}") from None
-    return values, column.is_null().to_numpy(zero_copy_only=False), kind
-
-
 def _kind(name: str, given: "pa.DataType") -> str:
-    needs("pyarrow")
+    """Return what an Arrow type is: numbers, text, times, times with a zone, or nothing at all (all null)."""
     from pyarrow import types  # noqa: PLC0415 - slow to import
 
     if types.is_null(given):
@@ -246,4 +269,4 @@ def _kind(name: str, given: "pa.DataType") -> str:
         return "text"
     if types.is_timestamp(given) or types.is_date(given):
         return "times" if getattr(given, "tz", None) is None else "times with a zone"
-    raise InvalidInput(f"{name} must be {ALLOWED}; got {given}")
+    raise InvalidInput.of(name, ALLOWED, got=str(given), hint="convert the column")

@@ -1,1 +1,1 @@
-"""Experiments as data: a TOML file is expanded to runs, played on all cores, kept, and summed up."""
+"""Experiments: a TOML file is expanded to runs, which are played in parallel, stored, compared and reported."""

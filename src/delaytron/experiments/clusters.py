@@ -1,8 +1,8 @@
-"""Tasks on a Dask or a Ray cluster: that of the user, or a local one that is there only meanwhile.
+"""Tasks on a Dask or Ray cluster, the user's or a temporary local one.
 
-Both are used by their own futures and not by joblib: joblib 1.6 waits without end for a task that Dask has given up,
-and its backend for Ray returns nothing before everything is done. Every worker reads the data itself: files, and the
-folder that `DELAYTRON_DATA` names, must be there under the same path.
+Their own futures are used and not joblib: joblib 1.6 waits forever for a task that Dask has given up, and its backend
+for Ray returns nothing before everything is done. Every worker reads the data itself: files, and the folder
+`DELAYTRON_DATA`, must be there under the same path.
 """
 
 import logging
@@ -20,20 +20,20 @@ from traceback import format_exc
 from typing import Any, NamedTuple
 
 from delaytron._version import __version__
-from delaytron.errors import InvalidInput
+from delaytron.errors import InvalidInput, Setting
 from delaytron.extras import needs
 
 TRIES = 3  # of a task whose worker died
-CONNECT_TIMEOUT = 20.0  # seconds; where another service answers, Dask and Ray would try for minutes
-POLL_INTERVAL = 20.0  # seconds after which to look if there still is a cluster
-NO_WORKERS_TIMEOUT = 300.0  # seconds that a cluster may be without workers, as machines take a while to come up
-IGNORE_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # Ctrl-C is for what stops all others
+CONNECT_TIMEOUT = 20.0  # seconds; Dask and Ray would try for minutes where another service answers
+POLL_INTERVAL = 20.0  # seconds between checks that the cluster is there
+NO_WORKERS_TIMEOUT = 300.0  # seconds that a cluster may be without workers: machines take a while to start
+IGNORE_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # the main process stops the workers
 
 Call = Callable[[], Any]
 
 
 class Cluster(NamedTuple):
-    """A connection: how many tasks are done at a time by now, and the way to have one done."""
+    """A connection: the number of tasks that run at a time now, and how to submit one."""
 
     kind: str
     size: Callable[[], int]
@@ -43,20 +43,26 @@ class Cluster(NamedTuple):
 def spread_on(
     cluster: Cluster, at_most: int | None, work: Callable[[Any], Any], tasks: Iterable[Any]
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield every task with what came of it, as soon as it is there; at most so many are handed out at a time."""
+    """Yield every task with its result, in order of completion; at most `at_most` are submitted at a time."""
     calls = ((task, partial(_answer, __version__, work, task)) for task in tasks)
     waiting = {cluster.submit(call): task for task, call in islice(calls, at_most)}
     while waiting:
         for future in _first_done(cluster, waiting):
             task = waiting.pop(future)
             waiting |= {cluster.submit(call): other for other, call in islice(calls, 1)}
-            yield task, _result(cluster, future)
+            with _blaming(cluster):
+                answer = future.result()
+            if isinstance(answer, Exception):
+                raise answer
+            yield task, answer
 
 
 def _answer(version: str, work: Callable[[Any], Any], task: Any) -> Any:
-    """Do a task there; its errors come back as values, so that whatever else a future raises is due to the cluster."""
+    """Run a task on a worker; return its exception, so that what a future raises is due to the cluster."""
     if version != __version__:
-        return InvalidInput(f"a worker has delaytron {__version__}, here it is {version}; install the same")
+        return InvalidInput(
+            f"a worker has delaytron {__version__}, here it is {version}", "install the same version on both"
+        )
     try:
         return work(task)
     except Exception as problem:
@@ -65,7 +71,7 @@ def _answer(version: str, work: Callable[[Any], Any], task: Any) -> Any:
 
 
 def _first_done(cluster: Cluster, waiting: Iterable["Future[Any]"]) -> set["Future[Any]"]:
-    """Wait, but not for a cluster that is gone: Dask and Ray would wait for new workers without end."""
+    """Wait for results; raise InvalidInput if the cluster is gone: Dask and Ray would wait for new workers forever."""
     without_workers = 0.0
     while not (done := wait(waiting, POLL_INTERVAL, FIRST_COMPLETED).done):
         with _blaming(cluster):
@@ -75,26 +81,19 @@ def _first_done(cluster: Cluster, waiting: Iterable["Future[Any]"]) -> set["Futu
     return done
 
 
-def _result(cluster: Cluster, future: "Future[Any]") -> Any:
-    with _blaming(cluster):
-        answer = future.result()
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
-
-
 @contextmanager
 def _blaming(cluster: Cluster) -> Iterator[None]:
+    """Turn exceptions into InvalidInput about the cluster."""
     try:
         yield
     except Exception as problem:
         raise InvalidInput(
-            f"{cluster.kind} failed: {_first_sentences(problem)}; what was played is kept, run it again"
+            f"{cluster.kind} failed: {_first_sentences(problem)}", "what was played is kept, run it again"
         ) from None
 
 
 def _first_sentences(problem: Exception) -> str:
-    """Return two sentences at most, in one line; what follows are traces and addresses to read more."""
+    """Return at most two sentences of a message; tracebacks and links follow them."""
     message = str(getattr(problem, "cause", problem)).partition("\ntraceback:")[0] or type(problem).__name__
     sentences = re.split(r"\.(?: (?=[A-Z])|$)", " ".join(message.split()))
     return ". ".join(sentences[:2])
@@ -102,8 +101,12 @@ def _first_sentences(problem: Exception) -> str:
 
 @contextmanager
 def dask_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
-    """Connect to a Dask scheduler; without an address, to one that is started with so many processes."""
-    distributed = _package("distributed")
+    """Connect to a Dask scheduler; without an address, start a local one with `number` processes.
+
+    Raises InvalidInput if there is none, or Dask is not installed.
+    """
+    needs("distributed")
+    distributed = import_module("distributed")
     with ExitStack() as stack:
         if address is None:
             local = distributed.LocalCluster(
@@ -123,15 +126,21 @@ def dask_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
 
 @contextmanager
 def ray_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
-    """Connect to a Ray cluster; without an address, to one that is started with so many CPUs.
+    """Connect to a Ray cluster; without an address, start a local one with `number` CPUs.
 
-    A process has but one connection: if there is one already, it is used and left open.
+    A process has only one connection: an existing one is used and left open. Raises InvalidInput if there is no such
+    cluster, or Ray is not installed.
     """
-    ray = _package("ray")
+    needs("ray")
+    ray = import_module("ray")
     connected_before = ray.is_initialized()
     with redirect_stdout(sys.stderr):  # Ray reports dead workers on stdout, which is for the results
         if not connected_before:
-            _start_ray(ray, number, address)
+            start = partial(ray.init, log_to_driver=False, logging_level=logging.ERROR)
+            if address is None:
+                start("local", num_cpus=number, include_dashboard=False, object_store_memory=10**8)
+            else:
+                _connected("Ray", address, partial(start, address))
         try:
             remote = ray.remote(num_cpus=1, max_retries=TRIES - 1)(_call)
             yield Cluster(
@@ -142,47 +151,12 @@ def ray_cluster(number: int | None, address: str | None) -> Iterator[Cluster]:
                 ray.shutdown()
 
 
-def _start_ray(ray: Any, number: int | None, address: str | None) -> None:
-    start = partial(ray.init, log_to_driver=False, logging_level=logging.ERROR)
-    if address is None:
-        start("local", num_cpus=number, include_dashboard=False, object_store_memory=10**8)
-    else:
-        _connected("Ray", address, partial(start, address))
-
-
 def _call(call: Call) -> Any:
     return call()
 
 
-def _package(name: str) -> Any:
-    needs(name)
-    return import_module(name)
-
-
 def _connected(kind: str, address: str, connect: Callable[[], Any]) -> Any:
-    try:
-        if address != "auto":  # Ray's word for the one on this machine
-            _probe(address)
-        return _within(CONNECT_TIMEOUT, connect)
-    except Exception as problem:
-        raise InvalidInput(
-            f"there is no {kind} cluster at {address!r}: {_first_sentences(problem)};"
-            " start it, or leave out the address"
-        ) from None
-
-
-def _probe(address: str) -> None:
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not (host and port.isdecimal() and int(port) < 2**16):
-        raise ValueError("the address must be host:port")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT / 4).close()
-    except OSError as problem:
-        raise ValueError(problem.strerror or problem) from None
-
-
-def _within(seconds: float, connect: Callable[[], Any]) -> Any:
-    """Connect in a thread that can be left behind."""
+    """Return a connection; raise InvalidInput if there is none within the timeout."""
     outcome: Future[Any] = Future()
 
     def attempt() -> None:
@@ -191,8 +165,27 @@ def _within(seconds: float, connect: Callable[[], Any]) -> Any:
         except BaseException as problem:
             outcome.set_exception(problem)
 
-    Thread(target=attempt, daemon=True).start()
     try:
-        return outcome.result(seconds)
-    except TimeoutError:
-        raise TimeoutError(f"no answer within {seconds:.0f} s") from None
+        if address != "auto":  # Ray's word for the cluster on this machine
+            _probe(address)
+        Thread(target=attempt, daemon=True).start()  # a thread, since an attempt cannot be cancelled, only abandoned
+        try:
+            return outcome.result(CONNECT_TIMEOUT)
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {CONNECT_TIMEOUT:.0f} s") from None
+    except Exception as problem:
+        raise InvalidInput(
+            f"there is no {kind} cluster at {address!r}: {_first_sentences(problem)}",
+            ("start it, or leave out ", Setting("address")),
+        ) from None
+
+
+def _probe(address: str) -> None:
+    """Raise ValueError if nothing listens at host:port; Dask and Ray take long to find that out."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not (host and port.isdecimal() and int(port) < 2**16):
+        raise ValueError("the address must be host:port")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT / 4).close()
+    except OSError as problem:
+        raise ValueError(problem.strerror or problem) from None

@@ -1,50 +1,218 @@
-"""Playing an experiment: what is missing, job by job, each kept as soon as it is there."""
+"""Playing the missing runs of an experiment, job by job, on threads, processes or a cluster."""
 
+import os
+import signal
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
+from threading import Thread
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from delaytron.datasets import Dataset, load
+from delaytron.checks import check_choice, check_integer
+from delaytron.datasets import DATASETS, Dataset, load
+from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
+from delaytron.datasets.named import find
 from delaytron.delays import Fixed, as_delay
-from delaytron.errors import InvalidInput
-from delaytron.experiments.memory import check_memory, peak_memory
-from delaytron.experiments.obtain import obtain_data
-from delaytron.experiments.runs import Condition, RunSpec, file_digest, recorded_delay
-from delaytron.experiments.selection import missing_runs
-from delaytron.experiments.store import Store, Timing
-from delaytron.experiments.theory import TheoryRow, TheorySpec, encode_theory, play_theory
-from delaytron.experiments.workers import THREADS, WorkerPool, Workers, connect
-from delaytron.learners.feedback import FeedbackModel
+from delaytron.errors import InvalidInput, Setting
+from delaytron.experiments.clusters import TRIES, dask_cluster, ray_cluster, spread_on
+from delaytron.experiments.spec import Condition, RunSpec, file_digest, recorded_delay
+from delaytron.experiments.store import RunStore, Timing, encode_theory, missing_runs
+from delaytron.experiments.theory import TheoryRow, TheorySpec, play_theory
+from delaytron.learners.book import Expiry
 from delaytron.records import Ints, Scenarios
-from delaytron.simulation.batches import MEMORY, Progress
-from delaytron.simulation.scenarios import BYTES_PER_ROUND, SimulationConfig, make_scenarios
-from delaytron.simulation.simulate import simulate_settings
+from delaytron.simulation.scenarios import (
+    BYTES_PER_EXPIRING_ROUND,
+    BYTES_PER_ROUND,
+    Noise,
+    SimulationConfig,
+    make_scenarios,
+)
+from delaytron.simulation.simulate import MEMORY, Progress, simulate_settings
 
-JOB_ROUNDS = 2 * 10**8  # what is lost at most when an experiment is interrupted
-KEPT_SCENARIOS = 6  # batches of runs, at most 28 MB each; joblib takes much more for a leak of memory
+try:
+    import resource
+except ImportError:  # on Windows
+    resource = None  # type: ignore[assignment]
 
-NO_DELAY = Fixed(1)  # in the place of models that cannot be looked up; their text can
 
-RunJob = tuple[RunSpec, ...]  # runs that differ in their parameters only, so that they share rows, delays and draws
+def peak_memory() -> int:
+    """Return the peak memory of this process, in bytes; 0 where that is not known."""
+    if resource is None:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def installed_memory() -> int | None:
+    """Return the memory of this machine in bytes; None where that is not known."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def check_memory(runs: Iterable[RunSpec], workers: int | None = None) -> None:
+    """Raise InvalidInput if the longest of these runs, on all workers at a time, need more memory than there is."""
+    installed = installed_memory()
+    needed = 0
+    for run in runs:
+        per_round = BYTES_PER_EXPIRING_ROUND if "expire_after" in run.parameters else BYTES_PER_ROUND
+        needed = max(needed, run.rounds * per_round * min(run.runs, workers or os.cpu_count() or 1))
+    if installed is not None and needed > installed:
+        raise InvalidInput(
+            f"the rounds take {needed / 1e9:.1f} GB, and this machine has {installed / 1e9:.1f} GB",
+            ("take fewer rounds or ", Setting("workers")),
+        )
+
+
+def obtain_data(runs: Iterable[RunSpec]) -> None:
+    """Download the named data sets that are missing; raise InvalidInput if that fails.
+
+    Files of the user were found when their digests were taken.
+    """
+    described = {str(run.data): run.data for run in runs if run.data["name"] in DATASETS}
+    for data in described.values():
+        card = FASHION_PIXELS if data.get("features") == "pixels" else CARDS[data["name"]]
+        if any(find(file) is None for files in card.files.values() for file in files):
+            options = dict(data)
+            load(options.pop("name"), **options)  # downloads it, or raises with a hint how to get it
+
+
+BACKENDS = ("threads", "processes", "dask", "ray")
+PARENT_INTERVAL = 0.5  # seconds between checks that the parent process is alive
+
+Work = Callable[[Any], Any]
+
+
+class Workers(NamedTuple):
+    """Number and kind of workers; all cores by default.
+
+    Of the cluster at an address (`tcp://host:8786` of a Dask scheduler, `host:6379` or `auto` for Ray) all threads
+    are used, or `number` of them; without an address a local one is started.
+    """
+
+    backend: str = "threads"
+    number: int | None = None
+    address: str | None = None
+
+    @property
+    def checked(self) -> "Workers":
+        """The same; raises InvalidInput if there are no such workers."""
+        check_choice("backend", self.backend, BACKENDS)
+        if self.address is not None and self.backend not in ("dask", "ray"):
+            raise InvalidInput(
+                (Setting("address"), " needs ", Setting("backend"), f" dask or ray, got {self.backend!r}"),
+                "leave it out, or choose one of them",
+            )
+        if self.number is None:
+            return self
+        return self._replace(number=check_integer("workers", self.number, at_least=1))
+
+
+THREADS = Workers()
+
+
+class WorkerPool(NamedTuple):
+    """Workers that are ready: the number of tasks at a time, and a function that runs many.
+
+    `spread` yields every task with its result, in order of completion, and retries the tasks of a worker that died.
+    """
+
+    side_by_side: int
+    spread: Callable[[Work, Iterable[Any]], Iterator[tuple[Any, Any]]]
+
+
+@contextmanager
+def connect(workers: Workers) -> Iterator[WorkerPool]:
+    """Start the workers, or connect to them; stop those that were started at the end."""
+    from joblib import cpu_count  # noqa: PLC0415 - slow to import
+
+    n_workers = workers.number or cpu_count()
+    if workers.backend == "threads":
+        yield WorkerPool(1, lambda work, tasks: ((task, work(task)) for task in tasks))
+    elif workers.backend == "processes":
+        try:
+            yield WorkerPool(n_workers, partial(_spread_on_processes, n_workers))
+        except BaseException:  # a signal, too: no process may be left behind
+            from joblib.externals.loky import get_reusable_executor  # noqa: PLC0415 - slow to import
+
+            get_reusable_executor().shutdown(wait=True, kill_workers=True)
+            raise
+    else:
+        open_cluster = dask_cluster if workers.backend == "dask" else ray_cluster
+        at_most = None if workers.address is None else workers.number
+        with open_cluster(n_workers, workers.address) as cluster:
+            size = max(1, cluster.size())
+            yield WorkerPool(min(size, at_most or size), partial(spread_on, cluster, at_most))
+
+
+def _spread_on_processes(n_processes: int, work: Work, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    from joblib import Parallel, delayed  # noqa: PLC0415 - slow to import
+    from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415
+
+    left = dict(enumerate(tasks))
+    tries = TRIES
+    while left:
+        calls = [delayed(_numbered)(os.getpid(), work, number, task) for number, task in left.items()]
+        try:
+            for number, result in Parallel(n_processes, return_as="generator_unordered")(calls):
+                yield left.pop(number), result
+                tries = TRIES
+        except TerminatedWorkerError:
+            tries -= 1
+            if not tries:
+                raise InvalidInput(f"a process died {TRIES} times", "what was played is stored; run it again") from None
+        else:
+            return
+
+
+def _numbered(parent: int, work: Work, number: int, task: Any) -> tuple[int, Any]:
+    """Run one task in a worker process; return its number, too, as tasks end in any order."""
+    if os.getpid() != parent:  # joblib starts no process if there is only one worker
+        _end_with(parent)
+    return number, work(task)
+
+
+@lru_cache(maxsize=1)  # once per process
+def _end_with(parent: int) -> None:
+    """Let this process end when its parent does, even by SIGKILL; Ctrl-C is handled by the parent alone."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_INTERVAL)
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=watch, daemon=True).start()
+
+
+JOB_ROUNDS = 2 * 10**8  # rounds that an interruption can lose
+KEPT_SCENARIOS = 6  # batches of runs in the cache, at most 28 MB each: joblib takes much more for a memory leak
+
+NO_DELAY = Fixed(1)  # in the key of the cache, for delay models, which are not hashable; their text is
+
+RunJob = tuple[RunSpec, ...]  # runs that differ in their parameters only, and share rows, delays and draws
 Job = RunJob | TheorySpec
 
 
 class Watch(NamedTuple):
-    """Who follows the playing: called with the rounds just played, and with what is played in words."""
+    """Callbacks: `advance` with the number of rounds just played, `announce` with a description of the job."""
 
     advance: Progress | None = None
     announce: Callable[[str], object] = lambda _: None
 
 
-NOBODY = Watch()
+UNWATCHED = Watch()
 
 
 class Played(NamedTuple):
-    """What came of a job, and what it took: of runs their mistakes (settings, runs, checkpoints, 2)."""
+    """The outcome of a job (of runs, the mistakes by setting, run, checkpoint and kind), and its cost."""
 
     outcome: Ints | tuple[TheoryRow, ...]
     seconds: float
@@ -53,66 +221,52 @@ class Played(NamedTuple):
 
 def execute(
     conditions: Iterable[Condition],
-    store: Store,
+    store: RunStore,
     workers: Workers = THREADS,
-    watch: Watch = NOBODY,
+    watch: Watch = UNWATCHED,
     theory: Iterable[TheorySpec] = (),
 ) -> None:
-    """Play what is missing and keep it, whatever ends it in the middle.
+    """Play and store the missing runs and studies; it may be interrupted and called again.
 
-    Settings that only the tuning can name are played after it.
+    The chosen settings are played after the tuning. Raises InvalidInput if data or workers are not available.
     """
     wanted = list(conditions)
     studies = list(theory)
     workers = workers.checked
     jobs = missing_jobs(wanted, store, studies)
     if not jobs:
-        return  # a cluster may be gone by now
-    if workers.address is None:  # else others have the memory and the data
-        check_memory(_runs_of(jobs), workers.number)
-        obtain_data(_runs_of(jobs))
+        return  # without workers: a cluster may be gone by now
+    if workers.address is None:  # else other machines need the memory and the data
+        runs = [run for job in jobs if not isinstance(job, TheorySpec) for run in job]
+        check_memory(runs, workers.number)
+        obtain_data(runs)
     with connect(workers) as pool:
         while jobs:
             for job, played in _play_all(jobs, workers, pool, watch):
-                _keep(job, played, store)
-                store.note(Timing(_keys(job), round(played.seconds, 3), pool.side_by_side, played.memory))
+                if isinstance(job, TheorySpec):
+                    store.theory.write(job, encode_theory(job, tuple(played.outcome)))
+                    keys: tuple[str, ...] = (job.key,)
+                else:
+                    for run, mistakes in zip(job, played.outcome, strict=True):
+                        store.write(run, mistakes)
+                    keys = tuple(run.key for run in job)
+                store.note(Timing(keys, round(played.seconds, 3), pool.side_by_side, played.memory))
             jobs = missing_jobs(wanted, store, studies)
 
 
-def missing_jobs(conditions: Iterable[Condition], store: Store, theory: Iterable[TheorySpec] = ()) -> list[Job]:
-    """Return what is not in the store yet and can be played by now, put together."""
+def missing_jobs(conditions: Iterable[Condition], store: RunStore, theory: Iterable[TheorySpec] = ()) -> list[Job]:
+    """Return the jobs that are not in the store yet and can be played now."""
     runs = {run.key: run for condition in conditions for run in missing_runs(condition, store)}
     groups: dict[str, list[RunSpec]] = {}
     for run in runs.values():
         groups.setdefault(msgspec.structs.replace(run, parameters={}).content, []).append(run)
-    together = sorted(groups.values(), key=_order)
-    return [
-        *(job for group in together for job in _cut(group)),
-        *(spec for spec in theory if not store.theory.has(spec)),
-    ]
-
-
-def _order(group: list[RunSpec]) -> tuple[str, str, int]:
-    """Let jobs follow each other that share a data set, and among these those that share rows, delays and draws."""
-    return str(group[0].data), group[0].delay, group[0].seed
-
-
-def _cut(group: list[RunSpec]) -> Iterator[RunJob]:
-    most = max(1, JOB_ROUNDS // group[0].n_rounds)
-    for first in range(0, len(group), most):
-        yield tuple(group[first : first + most])
-
-
-def _runs_of(jobs: Iterable[Job]) -> list[RunSpec]:
-    return [run for job in jobs if not isinstance(job, TheorySpec) for run in job]
-
-
-def _keys(job: Job) -> tuple[str, ...]:
-    return (job.key,) if isinstance(job, TheorySpec) else tuple(run.key for run in job)
-
-
-def _n_rounds(job: Job) -> int:
-    return job.n_rounds if isinstance(job, TheorySpec) else sum(run.n_rounds for run in job)
+    jobs: list[Job] = []
+    # Jobs that share a data set follow each other, and among these those that share rows, delays and draws: see the
+    # caches of `_load` and `_drawn`.
+    for group in sorted(groups.values(), key=lambda group: (str(group[0].data), group[0].delay, group[0].seed)):
+        most = max(1, JOB_ROUNDS // group[0].n_rounds)
+        jobs += [tuple(group[first : first + most]) for first in range(0, len(group), most)]
+    return [*jobs, *(spec for spec in theory if not store.theory.has(spec))]
 
 
 def _describe(job: Job) -> str:
@@ -122,16 +276,8 @@ def _describe(job: Job) -> str:
     return f"{run.learner} on {run.data['name']}, delay {run.delay}, {len(job)} settings x {run.runs} runs"
 
 
-def _keep(job: Job, played: Played, store: Store) -> None:
-    if isinstance(job, TheorySpec):
-        store.theory.write(job, encode_theory(job, tuple(played.outcome)))
-        return
-    for run, mistakes in zip(job, played.outcome, strict=True):
-        store.write(run, mistakes)
-
-
 def _play_all(jobs: list[Job], workers: Workers, pool: WorkerPool, watch: Watch) -> Iterator[tuple[Job, Played]]:
-    """Play one job at a time, its runs on all threads; or several, each on one thread of a worker."""
+    """Play one job at a time with its runs on all threads, or several jobs, each on one thread of a worker."""
     if workers.backend == "threads":
         for job in jobs:
             watch.announce(_describe(job))
@@ -141,17 +287,14 @@ def _play_all(jobs: list[Job], workers: Workers, pool: WorkerPool, watch: Watch)
         yield job, played
         watch.announce(_describe(job))
         if watch.advance is not None:
-            watch.advance(_n_rounds(job))
+            watch.advance(job.n_rounds if isinstance(job, TheorySpec) else sum(run.n_rounds for run in job))
 
 
 def play(job: Job, n_jobs: int | None = 1, progress: Progress | None = None) -> Played:
-    """Play a job, its runs side by side."""
+    """Play a job, its runs on `n_jobs` threads."""
     start = perf_counter()
-    outcome = play_theory(job, n_jobs, progress) if isinstance(job, TheorySpec) else _play_runs(job, n_jobs, progress)
-    return Played(outcome, perf_counter() - start, peak_memory())
-
-
-def _play_runs(job: RunJob, n_jobs: int | None, progress: Progress | None) -> Ints:
+    if isinstance(job, TheorySpec):
+        return Played(play_theory(job, n_jobs, progress), perf_counter() - start, peak_memory())
     first = job[0]
     result = simulate_settings(
         first.learner,
@@ -167,33 +310,34 @@ def _play_runs(job: RunJob, n_jobs: int | None, progress: Progress | None) -> In
         n_checkpoints=first.checkpoints,
         scenarios=partial(_scenarios, first.delay),
     )
-    return result.mistakes.reshape(len(job), first.runs, -1, 2)
+    mistakes = result.mistakes.reshape(len(job), first.runs, -1, 2)
+    return Played(mistakes, perf_counter() - start, peak_memory())
 
 
 def _scenarios(
-    delay: str, runs: Sequence[int], config: SimulationConfig, feedback_model: FeedbackModel
+    delay: str, runs: Sequence[int], config: SimulationConfig, expiry: Expiry, noise: Noise
 ) -> tuple[Scenarios, int]:
-    """Return what happens to runs: drawing it takes longer than playing one learner in it, and others share it."""
+    """Return the scenarios of runs, cached: drawing them takes longer than playing a learner, and jobs share them."""
     if config.n_rounds * BYTES_PER_ROUND > MEMORY:
-        return make_scenarios(runs, config, feedback_model)  # too long to be kept
-    return _drawn(delay, tuple(runs), config._replace(delay=NO_DELAY, n_checkpoints=0), feedback_model)
+        return make_scenarios(runs, config, expiry, noise)  # too long for the cache
+    return _drawn(delay, tuple(runs), config._replace(delay=NO_DELAY, n_checkpoints=0), expiry, noise)
 
 
 @lru_cache(maxsize=KEPT_SCENARIOS)
 def _drawn(
-    delay: str, runs: tuple[int, ...], config: SimulationConfig, feedback_model: FeedbackModel
+    delay: str, runs: tuple[int, ...], config: SimulationConfig, expiry: Expiry, noise: Noise
 ) -> tuple[Scenarios, int]:
-    return make_scenarios(runs, config._replace(delay=as_delay(delay)), feedback_model)
+    return make_scenarios(runs, config._replace(delay=as_delay(delay)), expiry, noise)
 
 
 @lru_cache(maxsize=1)
 def _load(described: bytes) -> Dataset:
-    """Load a data set; jobs come ordered by it, so that the last one is often the next one."""
+    """Load a data set, cached: jobs are ordered by it. Raise InvalidInput if its file has changed."""
     options = msgspec.json.decode(described)
     name, digest = options.pop("name"), options.pop("sha256", None)
     if digest is not None and file_digest(Path(name)) != digest:
         raise InvalidInput(
-            f"{name} is not the file that it was when the experiment began, or not the same on a worker;"
-            " bring it back, or begin in another folder"
+            f"{name} has changed since the experiment began, or is not the same on a worker",
+            "restore it, or begin in another folder",
         )
     return load(name, **options)

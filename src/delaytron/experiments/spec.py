@@ -1,20 +1,239 @@
-"""Specifications: a TOML file that says what is played, checked before anything is."""
+"""Specifications: a TOML file, checked and expanded to conditions and runs, which are named by their hashes."""
 
 import tomllib
+from hashlib import file_digest as digest_of
+from hashlib import sha256
 from importlib.resources import files
+from math import isfinite, prod
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
-from delaytron.checks import check_choice, check_distinct
-from delaytron.comparison.tuning import TUNING_SEED_OFFSET
+from delaytron._version import __version__
+from delaytron.checks import check_choice, check_distinct, check_integer
 from delaytron.datasets import is_drawn, names_file
-from delaytron.delays import as_delay
+from delaytron.delays import Delay, Trace, WithMissing, as_delay
 from delaytron.errors import InvalidInput
-from delaytron.experiments.entries import LearnerEntry, check_limits, check_values, read_entry
-from delaytron.experiments.runs import Condition, Options, RunSpec, delays_digest, file_digest
-from delaytron.files.advice import with_advice
+from delaytron.experiments.compare import TUNING_SEED_OFFSET
+from delaytron.files.atomic import cannot
 from delaytron.simulation.scenarios import CHECKPOINTS
+from delaytron.simulation.simulate import grid, learner_class, make_learner
+
+FORMAT = "delaytron-run-1"  # changes if the same content would give other numbers
+
+Options = dict[str, Any]  # a table of the TOML file: numbers, text and lists of them
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting of a learner on one data set at one delay, played several times.
+
+    Parameters
+    ----------
+    data : dict
+        The `name` of the data set and the options of `datasets.load`; of a file also its `sha256`.
+    delay : str
+        As on the command line.
+    recorded : str
+        The SHA-256 of recorded delays: the file that `delay` names may change.
+    runs : int
+        The runs 0, ..., runs - 1 of the seed.
+    checkpoints : int
+        The number of log-spaced rounds at which errors are recorded, at most.
+    """
+
+    data: Options
+    learner: str
+    parameters: Options
+    delay: str
+    rounds: int
+    runs: int
+    seed: int
+    sampling: str
+    checkpoints: int = CHECKPOINTS
+    recorded: str = ""
+
+    @property
+    def content(self) -> str:
+        """Canonical JSON of all fields, with the format and the version.
+
+        Examples
+        --------
+        >>> run = RunSpec(data={"name": "digits"}, learner="delaytron", parameters={"gamma": 0.5}, delay="10", rounds=1,
+        ...           runs=1, seed=0, sampling="replacement")
+        >>> run.content[:50]
+        '{"checkpoints":64,"data":{"name":"digits"},"delay"'
+        """
+        values = msgspec.structs.asdict(self) | {"format": FORMAT, "version": __version__}
+        values["parameters"] = {  # JSON has no infinity: it would become null, which is another parameter
+            name: repr(value) if isinstance(value, float) and not isfinite(value) else value
+            for name, value in self.parameters.items()
+        }
+        return msgspec.json.encode(values, order="sorted").decode()
+
+    @property
+    def key(self) -> str:
+        """The name of its file."""
+        return sha256(self.content.encode()).hexdigest()[:32]
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds of all runs."""
+        return self.rounds * self.runs
+
+
+class Condition(NamedTuple):
+    """One learner on one data set at one delay: a reported run for each setting, and a tuning run on other seeds.
+
+    With `report="chosen"` only the setting that the tuning chose is played with the reported seed.
+    """
+
+    data: str
+    title: str
+    delay: str
+    reported: tuple[RunSpec, ...]
+    tuning: tuple[RunSpec, ...]
+    report: str = "all"
+
+    @property
+    def all_reported(self) -> bool:
+        """Whether every setting is played with the reported seed."""
+        return self.report == "all" or not self.tuning
+
+    @property
+    def untuned(self) -> bool:
+        """Whether there is only one setting, so that none was chosen."""
+        return len(self.reported) == 1
+
+
+def delays_digest(delay: Delay) -> str:
+    """Return the SHA-256 of recorded delays; "" for other delay models."""
+    model = delay.model if isinstance(delay, WithMissing) else delay
+    return sha256(model.delays.tobytes()).hexdigest() if isinstance(model, Trace) else ""
+
+
+def recorded_delay(delay: str, recorded: str) -> Delay:
+    """Return the delay model of a text; raise InvalidInput if its recorded delays are not those of this digest."""
+    model = as_delay(delay)
+    if delays_digest(model) != recorded:
+        raise InvalidInput(
+            f"{delay} has changed since the experiment began, or is not the same on a worker",
+            "restore it, or begin in another folder",
+        )
+    return model
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file; raise InvalidInput if it cannot be read."""
+    try:
+        with path.expanduser().open("rb") as file:
+            return digest_of(file, "sha256").hexdigest()
+    except (OSError, ValueError) as problem:  # ValueError: a NUL in the name
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise InvalidInput(f"cannot read {str(path)!r}: {reason}", "check the name") from None
+
+
+OWN = ("name", "title", "delays", "runs", "tuning_runs", "report")  # keys of a learner's table, besides parameters
+REPORTS = ("all", "chosen")
+SMALL = (10, 1)  # classes and features of a learner that is created only to check its parameters
+LIMITS = {  # minimum and maximum
+    "rounds": (1, 2**32 - 2),  # round numbers have 32 bits
+    "runs": (1, 100_000),
+    "tuning_runs": (0, 100_000),
+    "seed": (0, 2**62),
+    "checkpoints": (1, 10_000),
+}
+MOST_SETTINGS = 10_000  # of one learner
+EXPECTED = "see docs/howto/experiments.md for the format"  # hint
+
+
+class LearnerEntry(NamedTuple):
+    """A learner of an experiment with all its settings; without a name, the defaults for all learners."""
+
+    delays: tuple[str, ...]
+    runs: int
+    tuning_runs: int
+    report: str
+    name: str = ""
+    title: str = ""
+    settings: list[Options] = []
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether runs on other seeds choose its setting."""
+        return self.tuning_runs > 0 and len(self.settings) > 1
+
+
+def read_entry(table: Options, shared: LearnerEntry) -> LearnerEntry:
+    """Return a learner's table, with the shared values as defaults; raise InvalidInput if it cannot be played."""
+    name = table.get("name")
+    if not isinstance(name, str):
+        raise InvalidInput("a learner must be a table with a name that is text", 'write name = "delaytron"')
+    title = table.get("title", name)
+    if not isinstance(title, str):
+        raise InvalidInput(f"title of {name} must be text, got {_kind(title)}", "put it in quotes")
+    check_values(title, {key: value for key, value in table.items() if key != "delays"})
+    delays = table.get("delays", shared.delays)
+    if not isinstance(delays, list | tuple):
+        raise InvalidInput(f"delays of {title} must be a list, got {_kind(delays)}", "write delays = [1, 100]")
+    for delay in delays:
+        if isinstance(delay, bool) or not isinstance(delay, int | str):
+            raise InvalidInput(
+                f"delays of {title} must be integers or text, got {_kind(delay)}", 'write delays = [1, "fixed:100"]'
+            )
+    cls: Any = learner_class(name)
+    parameters = {key: value for key, value in table.items() if key not in OWN}
+    count = prod(len(value) for value in parameters.values() if isinstance(value, list) and value)
+    if count > MOST_SETTINGS:
+        raise InvalidInput.of(
+            title, f"at most {MOST_SETTINGS:,} settings", got=f"{count:,}", verb="have", hint="give fewer values"
+        )
+    settings = grid(cls, parameters)
+    for setting in settings:
+        make_learner(cls, *SMALL, setting)  # raises if the learner refuses a parameter
+    entry = LearnerEntry(
+        delays=tuple(map(str, delays)),
+        runs=check_limits("runs", table.get("runs", shared.runs)),
+        tuning_runs=check_limits("tuning_runs", table.get("tuning_runs", shared.tuning_runs)),
+        report=check_choice("report", table.get("report", shared.report), REPORTS),
+        name=name,
+        title=title,
+        settings=settings,
+    )
+    if entry.report == "chosen" and not entry.tuning_runs and len(entry.settings) > 1:
+        raise InvalidInput(
+            f"report = 'chosen' needs tuning_runs, which choose among the settings of {title}", "write tuning_runs = 4"
+        )
+    return entry
+
+
+def check_limits(name: str, value: Any) -> int:
+    """Return an integer within the limits of its name; raise InvalidInput if it is not."""
+    least, most = LIMITS[name]
+    if check_integer(name, value, at_least=least) > most:
+        raise InvalidInput.of(name, f"at most {most:,}", value, got=str(value) if value < 2**64 else "far more")
+    return int(value)
+
+
+def check_values(what: str, options: Options) -> None:
+    """Raise InvalidInput if a value is neither a number, text, true or false, nor a list of these or of pairs."""
+    for key, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            for part in one if isinstance(one, list) else [one]:
+                if not isinstance(part, bool | int | float | str):
+                    raise InvalidInput(
+                        f"{key} of {what} must be a number, text, true or false, or a list of them, got {_kind(part)}",
+                        "write a value of such a type",
+                    )
+
+
+def _kind(value: Any) -> str:
+    """Return a short description of a value of TOML."""
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    return repr(value)[:40] if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,17 +242,18 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     Parameters
     ----------
     data : list of str or table
-        Names or files; a table has a `name` and options of `datasets.load`.
+        Names or files; a table has a `name` and options of `dt.datasets.load`.
     learners : list of table
-        The `name` of a learner and its parameters; a list tries each of its values. A `title` distinguishes two entries
-        of the same learner; `delays`, `runs`, `tuning_runs` and `report` are its own, if not those of all.
+        The `name` of a learner and its parameters; a list tries each of its values; `noise = [[rho0, rho1]]` flips
+        answers. A `title` distinguishes two entries of the same learner; `delays`, `runs`, `tuning_runs` and `report`
+        are its own, if not those of all.
     tuning_runs : int
-        How many runs, on other seeds than those reported, choose the setting that stands for a learner. With 0 the
-        reported runs choose, which flatters.
+        The number of runs, on other seeds than those reported, that choose the setting of a learner. With 0 the
+        reported runs choose, which is biased in its favour.
     report : {"all", "chosen"}
         Play the reported runs of all settings, or only of the one that was chosen.
     checkpoints : int
-        At how many rounds, log-spaced, errors are noted at most.
+        The number of log-spaced rounds at which errors are recorded, at most.
     """
 
     name: str
@@ -49,19 +269,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     checkpoints: int = CHECKPOINTS
 
     def conditions(self) -> list[Condition]:
-        """Return every learner on every data set at every delay; raise if something cannot be played."""
+        """Return every learner on every data set at every delay; raise InvalidInput if something cannot be played."""
         for name in ("rounds", "runs", "tuning_runs", "seed", "checkpoints"):
             check_limits(name, getattr(self, name))
         check_choice("sampling", self.sampling, ("replacement", "epochs"))
         check_distinct("data", [_name(data) for data in self.data], "name or title")
-        entries = self._entries()
-        data_sets = [_options(data) for data in self.data]
-        return [
-            self._condition(data, entry, delay) for entry in entries for data in data_sets for delay in entry.delays
-        ]
-
-    def _entries(self) -> list[LearnerEntry]:
-        """Return the learners, each with what is its own or that of all."""
         shared = LearnerEntry(
             delays=tuple(map(str, self.delays)), runs=self.runs, tuning_runs=self.tuning_runs, report=self.report
         )
@@ -71,7 +283,17 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for title, _ in titled:
             delays = [delay for entry in entries if entry.title == title for delay in entry.delays]
             check_distinct(f"delays of {title}", delays, "name or title")
-        return entries
+        data_sets = []
+        for data in self.data:
+            name = _name(data)
+            options = {"name": name} if isinstance(data, str) else dict(data)
+            check_values(name, options)
+            if names_file(name):  # the content of a file is part of the specification
+                options["sha256"] = file_digest(Path(name))
+            data_sets.append(options)
+        return [
+            self._condition(data, entry, delay) for entry in entries for data in data_sets for delay in entry.delays
+        ]
 
     def _condition(self, data: Options, entry: LearnerEntry, delay: str) -> Condition:
         seed = self.seed + TUNING_SEED_OFFSET
@@ -87,36 +309,38 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             checkpoints=self.checkpoints,
             recorded=delays_digest(as_delay(delay)),
         )
-        on_other_seeds = msgspec.structs.replace(
-            pattern, data=_drawn_anew(data, seed), seed=seed, runs=entry.tuning_runs
+        # Synthetic data are drawn again for the tuning; others have only one set of rows.
+        other = data | {"seed": seed} if is_drawn(data["name"]) else data
+        on_other_seeds = msgspec.structs.replace(pattern, data=other, seed=seed, runs=entry.tuning_runs)
+        reported, tuning = (
+            tuple(msgspec.structs.replace(run, parameters=setting) for setting in entry.settings)
+            for run in (pattern, on_other_seeds)
         )
-        reported = _with_settings(pattern, entry.settings)
-        tuning = _with_settings(on_other_seeds, entry.settings) if entry.is_tuned else ()
-        return Condition(data["name"], entry.title, delay, reported, tuning, entry.report)
+        return Condition(data["name"], entry.title, delay, reported, tuning if entry.is_tuned else (), entry.report)
 
     def only(self, names: list[str]) -> "Spec":
-        """Return the same with these data sets only; with all if none is named."""
+        """Return the same with these data sets only, or with all if none is named; raise InvalidInput for others."""
         known = [_name(data) for data in self.data]
         for name in names:
             check_choice("a data set of the experiment", name, known)
         return msgspec.structs.replace(self, data=[d for d in self.data if not names or _name(d) in names])
 
     def scaled(self, share: float) -> "Spec":
-        """Return the same with a share of the rounds."""
+        """Return the same with a share of the rounds; raise InvalidInput unless it is in (0, 1]."""
         if not 0 < share <= 1:
-            raise InvalidInput(f"share must be in (0, 1], got {share}")
+            raise InvalidInput.of("share", "in (0, 1]", share)
         check_limits("rounds", self.rounds)
         return msgspec.structs.replace(self, rounds=max(1, round(self.rounds * share)))
 
 
 def read_spec(path: Path) -> Spec:
-    """Read a TOML file."""
+    """Read a TOML file; raise InvalidInput, with its name, if it is no specification."""
     try:
         return parse_spec(path.read_bytes())
     except OSError as problem:
-        raise InvalidInput(f"cannot read {str(path)!r}: {with_advice(problem)}") from None
+        raise cannot("read", path, problem) from None
     except InvalidInput as problem:
-        raise InvalidInput(f"{path}: {problem}") from None
+        raise problem.at(str(path)) from None
 
 
 def built_in(name: str) -> tuple[Spec, bytes]:
@@ -132,7 +356,7 @@ def built_in(name: str) -> tuple[Spec, bytes]:
 
 
 def parse_spec(content: bytes) -> Spec:
-    r"""Read the text of a specification.
+    r"""Read the text of a specification; raise InvalidInput if it is none.
 
     Examples
     --------
@@ -146,32 +370,19 @@ def parse_spec(content: bytes) -> Spec:
             check_choice("a key", key, Spec.__struct_fields__)
         return msgspec.convert(table, Spec)
     except UnicodeDecodeError:
-        raise InvalidInput("must be text in UTF-8; save the file as such") from None
+        raise InvalidInput("it is not text in UTF-8", "save the file as UTF-8") from None
     except RecursionError:
-        raise InvalidInput("must be an experiment in TOML: lists or tables are nested too deeply") from None
-    except (ValueError, OverflowError, msgspec.ValidationError) as problem:  # TOML and UTF-8 have ValueErrors
-        raise InvalidInput(f"must be an experiment in TOML: {problem}") from None
-
-
-def _with_settings(pattern: RunSpec, settings: list[Options]) -> tuple[RunSpec, ...]:
-    return tuple(msgspec.structs.replace(pattern, parameters=setting) for setting in settings)
+        raise InvalidInput("lists or tables are nested too deeply", EXPECTED) from None
+    except InvalidInput:
+        raise
+    except (ValueError, OverflowError, msgspec.ValidationError) as problem:  # tomllib's errors are ValueErrors
+        raise InvalidInput(f"it is no experiment in TOML: {problem}", EXPECTED) from None
 
 
 def _name(data: str | Options) -> str:
     name = data if isinstance(data, str) else data.get("name")
     if not isinstance(name, str):
-        raise InvalidInput("a data set must be a name or a table with a name that is text")
+        raise InvalidInput(
+            "a data set must be a name or a table with a name that is text", 'write data = ["digits"], for example'
+        )
     return name
-
-
-def _options(data: str | Options) -> Options:
-    """Return how a data set is loaded; a file is known by its content, too."""
-    name = _name(data)
-    options = {"name": name} if isinstance(data, str) else dict(data)
-    check_values(name, options)
-    return options | {"sha256": file_digest(Path(name))} if names_file(name) else options
-
-
-def _drawn_anew(data: Options, seed: int) -> Options:
-    """Return how a synthetic data set is drawn for the tuning; others have but one set of rows."""
-    return data | {"seed": seed} if is_drawn(data["name"]) else data

@@ -1,4 +1,4 @@
-"""Measured regret beside the bounds, as jobs of an experiment: what is played, what came out, and the file of it."""
+"""Studies: measured regret beside the bounds of the theory, as jobs of an experiment."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -10,19 +10,16 @@ import msgspec
 from delaytron._version import __version__
 from delaytron.datasets import Dataset, is_drawn, load
 from delaytron.delays import as_delay
-from delaytron.errors import InvalidInput
-from delaytron.experiments.runs import delays_digest, recorded_delay
-from delaytron.experiments.sealed import check_seal, seal
-from delaytron.simulation.batches import Progress
+from delaytron.experiments.spec import delays_digest, recorded_delay
 from delaytron.simulation.results import Mean
+from delaytron.simulation.simulate import Progress
 from delaytron.theory.statements import STATEMENTS
-from delaytron.theory.study import Measured, play
-from delaytron.theory.trials import Comparator, TrialTerms, prepare
+from delaytron.theory.study import Comparator, Measured, TrialTerms, play, prepare
 
-FORMAT = "delaytron-theory-1"  # another one where the same content would give other numbers
-DATASETS_SHOWN = ("synsep", "digits")  # they need no download
+FORMAT = "delaytron-theory-1"  # changes if the same content would give other numbers
+DATASETS_SHOWN = ("synsep", "digits")  # those without a download
 SHOWN = ("Theorem 1", "Theorem 3", "Theorem R1", "Corollary R2", "Corollary R3", "Theorem R4")
-MOST_ROUNDS = 20_000  # some seconds in all
+MOST_ROUNDS = 20_000  # so that a study takes seconds
 MEASURED = tuple(statement for statement in STATEMENTS if statement.name in SHOWN)
 
 Number = float | str  # JSON has neither infinity nor NaN: they are text
@@ -47,7 +44,7 @@ class TheorySpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content(self) -> str:
-        """All of it in one line, always in the same order."""
+        """Canonical JSON of all fields, with the format and the version."""
         values = msgspec.structs.asdict(self) | {"format": FORMAT, "version": __version__, "statements": SHOWN}
         return msgspec.json.encode(values, order="sorted").decode()
 
@@ -58,12 +55,12 @@ class TheorySpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def n_rounds(self) -> int:
-        """How many rounds it plays in all: bounds of mistakes hold for the runs of another."""
+        """The number of rounds of all runs; statements without a step are about the runs of another statement."""
         return self.rounds * self.runs * sum(statement.step is not None for statement in MEASURED)
 
 
 class TheoryRow(msgspec.Struct, frozen=True):
-    """A statement at the last round: its bound, and what was measured, with weights W to compare with.
+    """A statement at the last round: its bound, what was measured, and the comparator W.
 
     Parameters
     ----------
@@ -83,16 +80,8 @@ class TheoryRow(msgspec.Struct, frozen=True):
     loss: Number
 
 
-class TheoryFile(msgspec.Struct, frozen=True):
-    """What stands in a file, beside its digest."""
-
-    content: str
-    rows: tuple[TheoryRow, ...]
-    sha256: str = ""
-
-
 def theory_specs(datasets: Iterable[str], delays: Sequence[int | str], rounds: int) -> list[TheorySpec]:
-    """Return what is played for a report, on those of the data sets that need no download.
+    """Return the studies of a report, on those of the data sets that need no download.
 
     Examples
     --------
@@ -113,7 +102,7 @@ def theory_specs(datasets: Iterable[str], delays: Sequence[int | str], rounds: i
 
 
 def play_theory(spec: TheorySpec, n_jobs: int | None = 1, progress: Progress | None = None) -> tuple[TheoryRow, ...]:
-    """Play the learners with the steps that the bounds prescribe, and measure."""
+    """Play the learners with the steps that the bounds prescribe; return what was measured."""
     delay = recorded_delay(spec.delay, spec.recorded)
     terms = TrialTerms(gamma=spec.gamma, delay=delay, rounds=spec.rounds, runs=spec.runs, seed=spec.seed)
     known = _known_comparators(spec.dataset, spec.rounds)
@@ -126,51 +115,31 @@ def play_theory(spec: TheorySpec, n_jobs: int | None = 1, progress: Progress | N
 
 @lru_cache(maxsize=1)
 def _load(name: str, rounds: int) -> Dataset:
-    """Load a data set, with no more rows than are shown."""
+    """Load a data set, with no more rows than there are rounds."""
     return load(name, n_samples=rounds) if is_drawn(name) else load(name)
 
 
 @lru_cache(maxsize=1)
 def _known_comparators(name: str, rounds: int) -> Sequence[Comparator]:
-    """Look for weights to compare with: that takes seconds, and at every delay they are the same."""
+    """Return the comparators, cached: the search takes seconds, and they are the same at every delay."""
     terms = TrialTerms(delay=1, rounds=rounds, runs=1)
     return prepare(_load(name, rounds), terms, None, MEASURED).comparators
 
 
 def _row(one: Measured) -> TheoryRow:
-    stated = one.stated_at_end
+    def number(value: float) -> Number:
+        return value if isfinite(value) else repr(value)
+
+    def pair(mean: Mean) -> tuple[Number, Number]:
+        return number(mean.value), number(mean.margin)
+
     return TheoryRow(
         statement=one.statement.name,
         learner=one.statement.learner,
         bounded=one.statement.loss,
-        bound=_number(float(one.bound[-1])),
-        measured=_pair(one.at_end),
-        stated=None if stated is None else _pair(stated),
-        norm=_number(one.comparator.norm),
-        loss=_number(one.comparator.loss),
+        bound=number(float(one.bound[-1])),
+        measured=pair(one.at_end),
+        stated=None if one.stated_at_end is None else pair(one.stated_at_end),
+        norm=number(one.comparator.norm),
+        loss=number(one.comparator.loss),
     )
-
-
-def _pair(mean: Mean) -> tuple[Number, Number]:
-    return _number(mean.value), _number(mean.margin)
-
-
-def _number(value: float) -> Number:
-    return value if isfinite(value) else repr(value)
-
-
-def encode_theory(spec: TheorySpec, rows: tuple[TheoryRow, ...]) -> bytes:
-    """Return the content of the file that keeps what was measured: JSON that ends with its digest."""
-    return seal(msgspec.json.encode({"content": spec.content, "rows": rows}))
-
-
-def decode_theory(spec: TheorySpec, content: bytes) -> tuple[TheoryRow, ...]:
-    """Return what was measured; raise if the file is damaged or about something else."""
-    check_seal(content)
-    try:
-        file = msgspec.json.decode(content, type=TheoryFile)
-    except msgspec.DecodeError as problem:
-        raise InvalidInput(f"it cannot be read: {problem}") from None
-    if file.content != spec.content:
-        raise InvalidInput("it holds another study than its name says")
-    return file.rows

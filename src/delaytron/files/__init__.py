@@ -1,1 +1,1 @@
-"""Files: written whole or not at all, read compressed or not, line by line."""
+"""Files: crash-safe writing and locks, compressed text, arrays without code."""

@@ -1,4 +1,4 @@
-"""Files that survive a crash: written beside their place, brought to the disk, then put into it."""
+"""Crash-safe files: written to a temporary, synced, then renamed; file locks; hints for errors of the system."""
 
 import errno
 import os
@@ -15,22 +15,116 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from delaytron.errors import InvalidInput
-from delaytron.files.advice import with_advice
-from delaytron.files.locks import lock_file
 
 if sys.platform != "win32":
     import fcntl
 
+RIGHTS = "check the rights of the file and of its folder"
+FREE_SPACE = "make room, then try again"
+OTHERWISE = "check the disk, then try again"
+HINTS = {
+    errno.EACCES: RIGHTS,
+    errno.EDQUOT: FREE_SPACE,
+    errno.EISDIR: "give the path of a file",
+    errno.ELOOP: "give the path of a file",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ENOENT: "check the path, and that its folder is there",
+    errno.ENOSPC: FREE_SPACE,
+    errno.ENOTDIR: "check the path: what should be a folder is a file",
+    errno.EPERM: RIGHTS,
+    errno.EROFS: "give a path on a disk that can be written",
+}
 LONGEST_NAME = 200  # bytes of a file's name that its temporary repeats; file systems allow 255
-NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)  # file systems and folders that cannot be brought to disk
+NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)  # file systems and folders that cannot be synced
+
+
+def explain(problem: OSError) -> tuple[str, str]:
+    """Return the message of the operating system, without the path, and a hint what to do next.
+
+    Examples
+    --------
+    >>> explain(OSError(errno.ENOSPC, "No space left on device"))
+    ('No space left on device', 'make room, then try again')
+    """
+    said = getattr(problem, "said", None)  # set by `replacing`, whose message has the hint already
+    return str(said or problem.strerror or problem), HINTS.get(problem.errno or 0, OTHERWISE)
+
+
+def with_advice(problem: OSError) -> str:
+    """Return the message of the operating system and the hint of `explain` as one text.
+
+    Examples
+    --------
+    >>> with_advice(OSError(errno.ENOSPC, "No space left on device"))
+    'No space left on device; make room, then try again'
+    """
+    return "; ".join(explain(problem))
+
+
+def cannot(verb: str, path: str | Path, problem: OSError) -> InvalidInput:
+    """Return the error about a file or folder for which the operating system refused an operation.
+
+    Examples
+    --------
+    >>> print(cannot("read", "data", IsADirectoryError(errno.EISDIR, "Is a directory")))
+    cannot read 'data': Is a directory; give the path of a file
+    """
+    said, hint = explain(problem)
+    return InvalidInput(f"cannot {verb} {str(path)!r}: {said}", hint)
+
+
+def cache_home() -> Path:
+    """Return the user's cache folder for downloads of this package; it need not exist."""
+    given = os.environ.get("XDG_CACHE_HOME", "").strip()
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+        return Path(local) / "delaytron" / "delaytron" / "Cache"
+    if given:
+        return Path(given) / "delaytron"
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "delaytron"
+
+
+def open_lock(path: Path, mode: int) -> int:
+    """Open a lock file and return its descriptor; create the file if necessary.
+
+    Raises InvalidInput if the system refuses.
+    """
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), mode)
+    except OSError as problem:
+        raise cannot("write", path, problem) from None
+
+
+def lock_file(descriptor: int, *, wait: bool = False) -> bool:
+    """Lock an open file; return True, or False if its last owner removed it meanwhile.
+
+    Raises BlockingIOError if another process holds the lock, unless `wait`. Does nothing on Windows and on file systems
+    without locks.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryFile
+    >>> with TemporaryFile() as removed:
+    ...     lock_file(removed.fileno())
+    False
+    """
+    if sys.platform == "win32":
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks
+        return True
+    return os.fstat(descriptor).st_nlink > 0
 
 
 def replace_file(path: Path, *parts: bytes | memoryview, mode: int = 0o666) -> None:
-    """Write so that after a crash there is the old file or the new one, and never half of one.
+    """Write a file atomically: after a crash there is the old file or the new one, never a part of one.
 
-    An existing file keeps its mode, and a link stays a link: what it points to is written. A new file has `mode`, less
-    the umask, from its first byte on. An error names the file. What a killed process left half written beside the file
-    is removed.
+    An existing file keeps its mode; a symbolic link stays, and its target is written. A new file has `mode`, less the
+    umask, from its first byte on. Temporaries of killed processes are removed. Raises OSError, with the path, if the
+    system refuses, and InvalidInput for a device or a pipe.
 
     Examples
     --------
@@ -47,7 +141,9 @@ def replace_file(path: Path, *parts: bytes | memoryview, mode: int = 0o666) -> N
 
 @contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Give a file to write into, which takes the place of another at the end; after an error the old one stays.
+    """Yield a file to write into, which replaces `path` when the block ends; after an error the old file stays.
+
+    Raises as `replace_file` does.
 
     Examples
     --------
@@ -58,146 +154,114 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     ...     Path(folder, "a.txt").read_bytes()
     b'piece by piece'
     """
-    with naming(path):
-        target = _final_target(path)
+    try:
+        target = _resolve(path)
         old = target.stat() if target.exists() else None
-        beside, file = _new_temporary(target, mode if old is None else 0o600)
+        # While it is written, the replacement of an existing file is readable by its owner only: the old one may be
+        # secret, and its mode is set at the end.
+        temporary, file = _create_temporary(target, mode if old is None else 0o600)
         with file:
             try:
                 yield file
-                _bring_to_disk(file, beside, old)
-                _put_into_place(file, beside, target)
+                file.flush()
+                if old is not None:
+                    if sys.platform != "win32":
+                        with suppress(PermissionError):  # only root may change the owner
+                            os.chown(temporary, old.st_uid, old.st_gid)
+                    os.chmod(temporary, stat.S_IMODE(old.st_mode))  # after chown, which clears set-user-ID bits
+                os.fsync(file.fileno())  # before the rename: the new name must never lead to content that was lost
+                if sys.platform == "win32":
+                    file.close()  # an open file cannot be renamed there
+                os.replace(temporary, target)  # while it is locked: other processes remove unlocked temporaries
             except BaseException:
-                _discard(file, beside)
+                if sys.platform == "win32":
+                    file.close()
+                    temporary.unlink(missing_ok=True)
+                else:
+                    with suppress(OSError):
+                        _unlink_same(file.fileno(), temporary)
                 raise
         _sync_folder(target.parent)
+    except OSError as problem:
+        said, hint = explain(problem)
+        named = OSError(problem.errno, f"{said}; {hint}", str(path))
+        named.said = said  # type: ignore[attr-defined]
+        raise named from None
 
 
 def replace_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays as a compressed .npz file, in the same way; make its folder if there is none."""
+    """Write arrays as a compressed .npz file atomically; create its folder if necessary. Raises as `replace_file`."""
     content = BytesIO()
     np.savez_compressed(content, **arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, content.getvalue())
 
 
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Let every error of the system that happens inside name this file, and say what to do."""
-    try:
-        yield
-    except OSError as problem:
-        raise OSError(problem.errno, with_advice(problem), str(path)) from None
+def _resolve(path: Path) -> Path:
+    """Return the target of a path, with links resolved.
 
-
-def _final_target(path: Path) -> Path:
-    """Return the file that a path means, through all links."""
+    Raises OSError if it is a folder or a circular link, and InvalidInput if it is a device or a pipe.
+    """
     target = Path(os.path.realpath(path))
-    if target.is_symlink():
+    if target.is_symlink():  # to itself
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if target.exists() and not target.is_file():
-        raise InvalidInput(f"cannot write {path}: it is a device or a pipe; give the path of a file")
+        raise InvalidInput(f"cannot write {path}: it is a device or a pipe", "give the path of a file")
     return target
 
 
-def _temporaries(target: Path) -> Iterator[Path]:
-    """Iterate over the names that temporaries of a file may have; the first one does unless two save at once."""
+def _create_temporary(target: Path, mode: int) -> tuple[Path, BinaryIO]:
+    """Create and lock a temporary in the folder of a file; return its path and the open file.
+
+    Temporaries of dead processes are removed.
+
+    The names are numbered, so that the next process finds those of a killed one without listing the folder.
+    """
     name = target.name
     if len(os.fsencode(name)) > LONGEST_NAME:
         name = sha256(os.fsencode(name)).hexdigest()
-    return (target.with_name(f".{name}.delaytron-{i}.tmp") for i in count())
-
-
-def _new_temporary(target: Path, mode: int) -> tuple[Path, BinaryIO]:
-    """Create a temporary beside a file and hold it; remove those that nobody holds any more."""
-    names = _temporaries(target)
-    beside, file = next((name, file) for name in names if (file := _create(name, mode)) is not None)
-    for name in names:
-        if not os.path.lexists(name):
+    names = (target.with_name(f".{name}.delaytron-{i}.tmp") for i in count())
+    for temporary in names:
+        _remove_if_abandoned(temporary)
+        try:
+            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
+        except FileExistsError:  # of a process that is still writing
+            continue
+        file = open(descriptor, "wb")  # noqa: SIM115 - the caller closes it
+        with suppress(BlockingIOError):
+            if lock_file(descriptor):
+                break
+        file.close()  # between creation and lock another process took it for abandoned
+    for other in names:
+        if not os.path.lexists(other):
             break
-        _remove_if_abandoned(name)
-    return beside, file
+        _remove_if_abandoned(other)
+    return temporary, file
 
 
-def _create(beside: Path, mode: int) -> BinaryIO | None:
-    """Create a file and hold it; None if another process holds one of this name."""
-    _remove_if_abandoned(beside)
-    try:
-        descriptor = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
-    except FileExistsError:
-        return None
-    file = open(descriptor, "wb")  # noqa: SIM115 - the caller closes it
-    if _hold(descriptor):
-        return file
-    file.close()
-    return None
-
-
-def _hold(descriptor: int) -> bool:
-    """Lock a file as long as this process lives; False if another process was quicker, and takes it for abandoned.
-
-    Where there are no locks, nobody removes what another left, either.
-    """
-    try:
-        return lock_file(descriptor)
-    except BlockingIOError:
-        return False
-
-
-def _remove_if_abandoned(beside: Path) -> None:
-    """Remove a temporary whose process is dead: the system has given its lock back."""
+def _remove_if_abandoned(temporary: Path) -> None:
+    """Remove a temporary whose process is dead: the system has released its lock."""
     if sys.platform != "win32":
-        with suppress(OSError):  # it is not there, not ours, or held
-            descriptor = os.open(beside, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with suppress(OSError):  # there is none, it is not ours, it is locked, or there are no locks
+            descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _unlink_same(descriptor, beside)
+                _unlink_same(descriptor, temporary)
             finally:
                 os.close(descriptor)
 
 
-def _unlink_same(descriptor: int, beside: Path) -> None:
+def _unlink_same(descriptor: int, path: Path) -> None:
     """Remove the name of an open file, unless it has become another file's."""
     ours = os.fstat(descriptor)
-    if stat.S_ISREG(ours.st_mode) and os.path.samestat(ours, os.lstat(beside)):
-        os.unlink(beside)
-
-
-def _bring_to_disk(file: BinaryIO, beside: Path, old: os.stat_result | None) -> None:
-    file.flush()
-    if old is not None:
-        _take_over_rights(beside, old)
-    os.fsync(file.fileno())
-
-
-def _take_over_rights(beside: Path, old: os.stat_result) -> None:
-    """Give a file the mode of the one it replaces and, where that is allowed, its owner."""
-    if sys.platform != "win32":
-        with suppress(PermissionError):
-            os.chown(beside, old.st_uid, old.st_gid)
-    os.chmod(beside, stat.S_IMODE(old.st_mode))
-
-
-def _put_into_place(file: BinaryIO, beside: Path, target: Path) -> None:
-    """Rename while the file is held: nobody may take it for abandoned."""
-    if sys.platform == "win32":
-        file.close()  # an open file cannot be renamed there
-    os.replace(beside, target)
-
-
-def _discard(file: BinaryIO, beside: Path) -> None:
-    if sys.platform == "win32":
-        file.close()
-        beside.unlink(missing_ok=True)
-    else:
-        with suppress(OSError):
-            _unlink_same(file.fileno(), beside)
+    if stat.S_ISREG(ours.st_mode) and os.path.samestat(ours, os.lstat(path)):
+        os.unlink(path)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the new name of the file to the disk: only now it survives a loss of power."""
+    """Sync a folder, so that the new name of a file in it survives a power failure."""
     if sys.platform != "win32":
         try:
             descriptor = os.open(folder, os.O_RDONLY)

@@ -1,9 +1,9 @@
 """A few accumulators side by side, summed in one fixed order.
 
-What the compiler may not do by itself (it would have to reorder a sum), these do explicitly: the sums are as
-fast as the machine's vector registers and the same to the bit on every machine. Each is one expression here; its
-compiled twin in `lanes_llvm.py` or `tiles_llvm.py` is the same expression as vector instructions. Lanes can be added,
-subtracted, multiplied and divided, with other lanes or with one number, as NumPy's arrays can.
+The compiler may not vectorise a sum by itself, because it would have to reorder it; here the order is explicit, so sums
+use the machine's vector registers and are the same to the bit on every machine. Each function is one expression here;
+its compiled twin in `lanes_llvm.py` is the same expression as vector instructions. Lanes can be added, subtracted,
+multiplied and divided, with other lanes or with one number, as NumPy's arrays can.
 """
 
 import numpy as np
@@ -12,13 +12,13 @@ from delaytron.compiler.kernel import machine
 from delaytron.records import Array, Rounds
 
 in_registers = machine("delaytron.kernels.lanes_llvm")
-in_tiles = machine("delaytron.kernels.tiles_llvm")
+in_tiles = machine("delaytron.kernels.lanes_llvm")
 EXPONENT = 52  # the bit at which the exponent of a double begins
 
 
 @in_registers
 def prefetch(a: Array, i: int) -> None:
-    """Ask the memory for a.flat[i], which will be read soon; nothing to do for the interpreter."""
+    """Prefetch a.flat[i] into the cache; nothing to do for the interpreter."""
 
 
 @in_registers
@@ -71,7 +71,7 @@ def largest(lanes: Array) -> float:
 
 @in_registers
 def add_to_exponent(lanes: Array, integers: Array) -> Array:
-    """Lane i times 2^n, where n stands in the last bits of the double integers[i]."""
+    """Lane i times 2^n, where n is the integer in the last bits of the double integers[i]."""
     bits = lanes.view(np.int64) + (integers.view(np.int64) << EXPONENT)
     return bits.view(np.float64)
 

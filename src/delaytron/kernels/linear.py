@@ -1,7 +1,7 @@
-"""Scores and weight updates, for a dense row and for the non-zeros of a sparse one.
+"""Scores and weight updates, for a dense row and for the non-zeros of a sparse one; the paper's update.
 
-The weights stand the way the rows need them: K x d for dense rows, so that a class is one contiguous row; d x K,
-padded, for sparse ones, so that a non-zero feature touches one contiguous row. Only this file knows.
+The layout of the weights follows the rows: K x d for dense ones, so that a class is one contiguous row; d x K, padded,
+for sparse ones, so that a non-zero feature touches one contiguous row. Only this file depends on it.
 """
 
 from typing import Any
@@ -9,9 +9,51 @@ from typing import Any
 import numpy as np
 
 from delaytron.compiler.kernel import fill, kernel, slot
-from delaytron.kernels.lanes import add_products, prefetch, store_totals, zero_tile
-from delaytron.kernels.stripes import move_8, move_12, move_16, stripe_8, stripe_12, stripe_16
-from delaytron.records import Array, Rounds, Row, Size
+from delaytron.kernels.lanes import add_products, add_scaled, prefetch, store_sum, store_totals, zero_tile, zeros
+from delaytron.records import Array, Play, Rounds, Row, Size
+
+FIRST: Any = slot()
+SECOND: Any = slot()
+
+
+@kernel
+def stripe(W: Array, indices: Rounds, values: Array, out: Array, k: int) -> None:
+    """Write the scores of FIRST + SECOND classes from `k` on; they stay in registers meanwhile."""
+    a = zeros(FIRST)
+    b = zeros(SECOND)
+    c = zeros(FIRST)
+    d = zeros(SECOND)
+    for i in range(0, indices.size - 1, 2):
+        w, v = W[indices[i]], W[indices[i + 1]]
+        a = add_scaled(a, values[i], w, k)
+        b = add_scaled(b, values[i], w, k + FIRST)
+        c = add_scaled(c, values[i + 1], v, k)
+        d = add_scaled(d, values[i + 1], v, k + FIRST)
+    if indices.size % 2:
+        w = W[indices[indices.size - 1]]
+        a = add_scaled(a, values[indices.size - 1], w, k)
+        b = add_scaled(b, values[indices.size - 1], w, k + FIRST)
+    store_sum(a, c, out, k)
+    store_sum(b, d, out, k + FIRST)
+
+
+stripe_16 = fill(stripe, FIRST=8, SECOND=8)
+stripe_12 = fill(stripe, FIRST=8, SECOND=4)
+stripe_8 = fill(stripe, FIRST=4, SECOND=4)
+
+
+@kernel
+def move(w: Array, change: Array, value: float, k: int) -> None:
+    """Add value * change to the weights of FIRST + SECOND classes from `k` on."""
+    store_sum(add_scaled(zeros(FIRST), value, change, k), add_scaled(zeros(FIRST), 1.0, w, k), w, k)
+    second = k + FIRST
+    store_sum(add_scaled(zeros(SECOND), value, change, second), add_scaled(zeros(SECOND), 1.0, w, second), w, second)
+
+
+move_16 = fill(move, FIRST=8, SECOND=8)
+move_12 = fill(move, FIRST=8, SECOND=4)
+move_8 = fill(move, FIRST=4, SECOND=4)
+
 
 CACHE_LINE = 8  # doubles
 CLASSES: Any = slot()
@@ -36,23 +78,12 @@ def weight_shape(n_classes: int, n_features: int, sparse: bool) -> tuple[int, in
 
 
 def zero_weights(n_runs: int, size: Size) -> Array:
-    """Return zeros for every run that begin on a cache line, as the vector loads like it: a fifth faster."""
+    """Return zeros for every run, aligned to a cache line: vector loads are a fifth faster then."""
     shape = weight_shape(size.n_classes, size.n_features, size.sparse)
     count = n_runs * shape[0] * shape[1]
     memory = np.zeros(count + CACHE_LINE, np.float64)
     begin = -memory.ctypes.data % (8 * CACHE_LINE) // 8
     return memory[begin : begin + count].reshape(n_runs, *shape)
-
-
-def lanes_of(n_classes: int, sparse: bool) -> int:
-    """Return how many sums side by side make a score: what another tool must do alike to get the same bits.
-
-    Of a dense row every so many-th product goes into the same sum, what is left over is added last; of a sparse one
-    every second non-zero. The upper half of the sums is added to the lower until one is left.
-    """
-    if sparse:
-        return 2
-    return 8 if n_classes < 9 else 4
 
 
 def as_matrix(W: Array, n_classes: int, sparse: bool) -> Array:
@@ -70,7 +101,7 @@ def row_of(indptr: Any, indices: Any, values: Array, i: int) -> Row:
 
 @kernel
 def prefetch_row(indptr: Any, indices: Any, values: Array, i: int) -> None:
-    """Ask the memory for row `i`, a cache line at a time."""
+    """Prefetch row `i`, a cache line at a time."""
     if values.ndim == 2:
         for j in range(0, values.shape[1], 8):
             prefetch(values, i * values.shape[1] + j)
@@ -229,3 +260,28 @@ def squared_norm(values: Array) -> float:
     for i in range(whole, values.size):
         a += values[i] * values[i]
     return (a + b) + (c + d)
+
+
+@kernel
+def banditron_revision(W: Array, eta: float, past: Play, reward: float) -> None:
+    r"""Add what :math:`\eta\tilde U^s` lacked when the answer was counted as wrong; the update is affine in it."""
+    add_row(W, past.label, eta * reward / past.prob, past.x.indices, past.x.values)
+
+
+@kernel
+def banditron_update(W: Array, eta: float, past: Play, answer: Any) -> None:
+    r"""Add :math:`\eta\tilde U^s`, Algorithm 1 line 9, read with x_s where the paper prints x_t.
+
+    .. math::
+        \tilde U^s_{r,j} = x_s(j)\left[\frac{1[\tilde y_s = y_s]\,1[\tilde y_s = r]}{P_s(r)} - 1[\hat y_s = r]\right]
+
+    A reward between 0 and 1 takes the place of :math:`1[\tilde y_s = y_s]`.
+    """
+    reward = 1.0 * answer
+    if reward == 0.0:
+        add_row(W, past.greedy, -eta, past.x.indices, past.x.values)
+    elif past.label == past.greedy:
+        add_row(W, past.label, eta * (reward / past.prob - 1.0), past.x.indices, past.x.values)
+    else:
+        add_row(W, past.label, eta * reward / past.prob, past.x.indices, past.x.values)
+        add_row(W, past.greedy, -eta, past.x.indices, past.x.values)

@@ -1,29 +1,31 @@
 """THE delay loop: deliver, tick, update, predict, open; once, for every learner and every use.
 
-A learner fills the slots. The simulator runs `play` over many rounds and runs; the online object runs `play_round` of
-`kernels.online` round by round. Both execute the same lines: `tick`, `apply_event` and `pick`.
+A learner fills the slots. The simulator runs `play` over many rounds and runs; the online object runs `play_round`
+round by round. Both execute the same lines: `tick`, `apply_event` and `pick`. `peek` computes the probabilities of a
+round without playing it.
 """
 
 from typing import Any
 
-from delaytron.compiler.kernel import kernel, slot
-from delaytron.kernels.explore import rival_of
-from delaytron.kernels.linear import prefetch_row, row_of
-from delaytron.records import Array, Ints, Play, RoundRing, Row, Scenarios, Span, Stream
+from delaytron.compiler.kernel import fill, kernel, slot
+from delaytron.kernels.explore import rival_of, share_ties, shares_ties
+from delaytron.kernels.linear import prefetch_row, row_of, score
+from delaytron.records import Array, Columns, Ints, Play, RoundRing, Rounds, Row, Scenarios, Span, Stream
 
 pick: Any = slot()  # (state, params, x, allowed, u, scratch, extra) -> greedy label, played label, its probability
 step: Any = slot()  # (state, params, past, observation): what one answer does to the state
-revise: Any = slot()  # (state, params, past, reward): what was counted as wrong has this reward, 1 if it is right
-revises: Any = slot()  # whether that is more than a step with "right", True or False
+revise: Any = slot()  # (state, params, past, reward): correct a round that was counted as wrong; 1 is right
+revises: Any = slot()  # False if that is the same as a step with "right", else True
 tick: Any = slot()  # (state, params, round, outstanding): once a round, before its updates
-is_correct: Any = slot()  # (label, extra, y) -> whether what was played is right
-scale: Any = slot()  # (state, params) -> by what the scores are multiplied to be those of the weights
-observation: Any = slot()  # (right, y) -> what the feedback tells: right or wrong, or the true label
+is_correct: Any = slot()  # (label, extra, y) -> whether the play is right
+scale: Any = slot()  # (state, params) -> the factor that turns scores of the kernels into those of the weights
+observation: Any = slot()  # (right, y) -> the feedback: right or wrong, or the true label
 state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
-ANSWERED, EXPIRED, REVISED, DROPPED = 0, 1, 2, 3  # an answer; none came: wrong; the answer after that; none came
-BLOCK = 128  # rounds that one run plays before the next run does, so that runs share rows while they are cached
+# Events: an answer; an expiry that counts as wrong; an answer after such an expiry; an expiry without effect.
+ANSWERED, EXPIRED, REVISED, DROPPED = 0, 1, 2, 3
+BLOCK = 128  # rounds that one run plays before the next run does, so that all runs read rows while they are cached
 
 
 @kernel
@@ -38,9 +40,9 @@ def play(
     before: tuple[int, int],
     span: Span,
 ) -> None:
-    """Play the rounds of the span for every run; what lasts is in the arrays, so it can go on later.
+    """Play the rounds of the span for every run; all state is in the arrays, so a later call can continue.
 
-    `before` counts the rounds that the learner played earlier and those of them that will stay open.
+    `before` counts the rounds that the learner played earlier, and those of them that will stay open.
     """
     for first in range(span.start, span.stop, BLOCK):
         block = Span(first, min(first + BLOCK, span.stop), span.ahead)
@@ -68,6 +70,7 @@ def play_block(
             look_ahead(stream, scenario, t + span.ahead)
         first, last = scenario.starts[t], scenario.starts[t + 1]
         waiting = scenario.waiting[t] if scenario.waiting.size else t + 1 - last
+        # The order of effects, the same online: clock, answers in the order of their rounds, then the choice.
         tick(state, params, before[0] + t + 1, before[1] + waiting)
         for a in range(first, last):
             s = scenario.arrivals[a]
@@ -75,9 +78,10 @@ def play_block(
             c = s & ring
             past = Play(before[0] + s + 1, x, log.greedy[c], log.label[c], log.prob[c], log.extra[c])
             right = is_correct(past.label, past.extra, y)
+            if scenario.flips.size and scenario.flips[s] >> right & 1:
+                right = not right
             kind = scenario.kinds[a] if scenario.kinds.size else ANSWERED
-            flips = scenario.flips[s] if scenario.flips.size else 0
-            apply_event(state, params, past, right, y, kind, flips)
+            apply_event(state, params, past, right, y, kind)
         x, y = example(stream, scenario.rows[t])
         c = t & ring
         u = scenario.draws[t]
@@ -99,10 +103,8 @@ def add_losses(scratch: tuple[Array, Array], factor: float, y: int, wrong: bool,
 
 
 @kernel
-def apply_event(state: Any, params: Any, past: Play, right: bool, y: int, kind: int, flips: int) -> None:
-    """Let the learner know of one event; `flips` has bit 0 set if a "wrong" is turned round, bit 1 if a "right" is."""
-    if flips >> right & 1:
-        right = not right
+def apply_event(state: Any, params: Any, past: Play, right: bool, y: int, kind: int) -> None:
+    """Apply one event to the state."""
     if kind == REVISED and revises:
         if right:
             revise(state, params, past, 1.0)
@@ -112,7 +114,7 @@ def apply_event(state: Any, params: Any, past: Play, right: bool, y: int, kind: 
 
 @kernel
 def look_ahead(stream: Stream, scenario: Scenarios, t: int) -> None:
-    """Ask the memory for the rows that round `t` will read; in random order they would stall the loop."""
+    """Prefetch the rows that round `t` will read; in random order, cache misses would stall the loop."""
     if t < scenario.rows.size:
         prefetch_row(stream.indptr, stream.indices, stream.values, scenario.rows[t])
         for a in range(scenario.starts[t], scenario.starts[t + 1]):
@@ -143,3 +145,160 @@ def scenario_at(scenarios: Scenarios, w: int) -> Scenarios:
 def columns_at(log: RoundRing, r: int) -> RoundRing:
     """Return the columns of one run."""
     return RoundRing(log.greedy[r], log.label[r], log.prob[r], log.extra[r], log.mistakes[r], log.losses[r])
+
+
+# The loop of the online object: the same `tick`, `apply_event` and `pick`, round by round.
+#
+# No exception of Python can interrupt compiled code. So every part of a round (its tick, `deliver` and `choose`) marks
+# what it has done, and after an exception no answer is applied twice and no choice is lost. The marks: the round whose
+# clock has ticked, the serial of the event applied last, the round to play, and the last round that was chosen, with
+# its greedy label, its label and its probability.
+BEGUN, APPLIED, NOW, PLAYED, GREEDY, LABEL, PROB = range(7)
+N_MARKS = 7
+NOTHING = -1  # no clock to tick, no event, no draw
+
+
+@kernel
+def deliver(state: Any, params: Any, past: Play, event: tuple[bool, int, int, int], marks: Array) -> None:
+    """Apply one event (right, label, kind, serial) to a past round."""
+    right, y, kind, serial = event
+    apply_event(state, params, past, right, y, kind)
+    marks[APPLIED] = serial
+
+
+@kernel
+def deliver_reward(state: Any, params: Any, past: Play, reward: float, kind: int, serial: int, marks: Array) -> None:
+    """Apply a reward between 0 and 1 to a past round."""
+    if kind == REVISED and revises:
+        revise(state, params, past, reward)
+    else:
+        step(state, params, past, reward)
+    marks[APPLIED] = serial
+
+
+@kernel
+def choose(
+    state: Any, params: Any, x: Row, allowed: Any, u: float, scratch: tuple[Array, Array, Array], extra: Array
+) -> tuple[int, int, float]:
+    """Play the round that `NOW` marks; return, and mark, the greedy label, the played one and its probability."""
+    scores, p, marks = scratch
+    greedy, label, prob = pick(state, params, x, allowed, u, (scores, p), extra)
+    marks[PROB] = prob
+    marks[GREEDY] = greedy
+    marks[LABEL] = label
+    marks[PLAYED] = marks[NOW]
+    return greedy, label, prob
+
+
+@kernel
+def play_round(
+    state: Any,
+    params: Any,
+    outstanding: int,
+    past: Play,
+    event: tuple[bool, int, int, int],
+    x: Row,
+    allowed: Any,
+    u: float,
+    scratch: tuple[Array, Array, Array],
+    extra: Array,
+) -> tuple[int, int, float]:
+    """Play the round that `NOW` marks, after one event; parts whose argument is `NOTHING` are left out."""
+    marks = scratch[2]
+    if outstanding != NOTHING:
+        now = int(marks[NOW])
+        tick(state, params, now, outstanding)
+        marks[BEGUN] = now
+    if event[2] != NOTHING:
+        deliver(state, params, past, event, marks)
+    if u != NOTHING:
+        return choose(state, params, x, allowed, u, scratch, extra)
+    return NOTHING, NOTHING, 0.0
+
+
+@kernel
+def play_rounds(
+    state: Any,
+    params: Any,
+    before: tuple[int, int],
+    stream: Stream,
+    allowed: Any,
+    draws: Array,
+    scratch: tuple[Array, Array, Array],
+    columns: Columns,
+) -> None:
+    """Play a round for each row, without answers; `before` counts the rounds so far, and those that wait."""
+    scores, p, marks = scratch
+    for i in range(draws.size):
+        tick(state, params, before[0] + i + 1, before[1] + i + 1)
+        x = row_of(stream.indptr, stream.indices, stream.values, i)
+        columns.greedy[i], columns.label[i], columns.prob[i] = pick(
+            state, params, x, allowed, draws[i], (scores, p), columns.extra[i]
+        )
+    marks[PLAYED] = before[0] + draws.size
+
+
+look: Any = slot()  # (state, params, x, allowed, scores, p) -> greedy label; the policy without side effects
+
+
+@kernel
+def peek(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
+    """Fill in the probabilities with which a round would be played; return the greedy label, the first of equals."""
+    greedy = int(look(state, params, x, allowed, scores, p))
+    if shares_ties:
+        share_ties(scores, greedy, allowed, p)
+    return greedy
+
+
+@kernel
+def score_all(W: Array, stream: Stream, scores: Array, out: Array) -> None:
+    """Write the scores of every row of the stream to `out`."""
+    for i in range(out.shape[0]):
+        x = row_of(stream.indptr, stream.indices, stream.values, i)
+        score(W, x.indices, x.values, scores)
+        for k in range(out.shape[1]):
+            out[i, k] = scores[k]
+
+
+@kernel
+def sort_arrivals(delays: Ints, starts: Rounds, arrivals: Rounds) -> int:
+    """Fill `starts` and `arrivals` (see `Scenarios`) by counting; return the longest delay that is delivered.
+
+    Round s is delivered at the start of round s + delays[s], and never if that lies beyond the horizon. Within a
+    round the answers come in ascending order of s, because they are filed in that order.
+    """
+    T = delays.size
+    longest = 0
+    starts[:] = 0
+    for s in range(T):
+        if s + delays[s] < T:
+            starts[s + delays[s] + 1] += 1
+            longest = max(longest, delays[s])
+    for t in range(T):
+        starts[t + 1] += starts[t]
+    for s in range(T):
+        if s + delays[s] < T:
+            arrivals[starts[s + delays[s]]] = s
+            starts[s + delays[s]] += 1
+    for t in range(T, 0, -1):  # filing moved every start to where the next one begins
+        starts[t] = starts[t - 1]
+    starts[0] = 0
+    return longest
+
+
+_sort_arrivals = fill(sort_arrivals, "sort_arrivals")
+
+
+def schedule(delays: Ints, starts: Rounds, arrivals: Rounds) -> int:
+    """Write when each answer arrives to `starts` and `arrivals`; return the longest delay that is delivered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> starts, arrivals = np.empty(9, np.uint32), np.zeros(8, np.uint32)
+    >>> schedule(np.array([1, 3, 1, 2, 2, 1, 4, 1]), starts, arrivals)
+    3
+    >>> [(arrivals[starts[t] : starts[t + 1]] + 1).tolist() for t in range(8)]
+    [[], [1], [], [3], [2], [4], [5, 6], []]
+    """
+    return int(_sort_arrivals(delays, starts, arrivals))

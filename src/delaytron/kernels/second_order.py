@@ -1,11 +1,11 @@
-r"""Second-order steps: A grows by a rank-one part, and its inverse and W = A^-1 theta follow (Sherman-Morrison).
+r"""Second-order steps: A grows by a rank-one part, and its inverse and W follow; whole, or its diagonal only.
 
 .. math::
     A \leftarrow A + \omega h h', \quad \theta \leftarrow \theta + \tau h: \qquad
     v = A^{-1} h, \quad c = 1 + \omega h'v, \quad A^{-1} \leftarrow A^{-1} - \tfrac{\omega}{c} v v', \quad
     W \leftarrow W + \tfrac{1}{c} (\tau - \omega \langle h, W \rangle) v
 
-A full A is kept as B = A^-1 over the K d weights in the order of k d + j, whatever way the rows stand.
+A full A is kept as B = A^-1 over the K d weights in the order of k d + j, for dense and sparse rows alike.
 """
 
 from math import sqrt
@@ -14,20 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.compiler.kernel import kernel
-from delaytron.errors import InvalidInput
-from delaytron.kernels.linear import score_of, zero_weights
+from delaytron.kernels.linear import as_matrix, score_of, zero_weights
 from delaytron.records import Array, Bools, Ints, Size
 
-MEMORY_LIMIT = 2 * 2**30  # bytes of one learner's matrices
-LATE = 8  # steps that B lags behind: to write to it once for all of them takes hardly longer than for one
-REFRESH = 1000  # steps after which W is computed anew, a multiple of LATE
+LATE = 8  # steps that B lags behind: updating it once for all of them takes hardly longer than for one
+REFRESH = 1000  # steps after which W is recomputed from B and theta, a multiple of LATE
 UNSAFE_SHRINKAGE = 2.0**-20  # the c below which rounding may decide whether a full A stays positive
 
 
 class Full(NamedTuple):
     """W, B = A^-1 but for the last steps, theta; those steps as vectors u with a sign (A^-1 = B - sum sign u u').
 
-    `h` takes the class weights of a step's direction h (x) x; `alike` marks the classes that no step told apart.
+    `h` takes the class weights of a step's direction h (x) x; `alike` marks the classes that no step has distinguished
+    yet.
     """
 
     W: Array
@@ -38,22 +37,6 @@ class Full(NamedTuple):
     h: Array
     alike: Bools
     steps: Ints
-
-
-def check_memory(matrices: int, n: int) -> None:
-    """Raise if n x n matrices would take too much memory, before any is taken.
-
-    Examples
-    --------
-    >>> check_memory(1, 3600)
-    >>> check_memory(1, 40_000)
-    Traceback (most recent call last):
-    delaytron.errors.InvalidInput: matrix='full' needs 11.9 GiB, the limit is 2 GiB; use matrix='diagonal'
-    """
-    needed = 8 * matrices * n * n
-    if needed > MEMORY_LIMIT:
-        limit = f"the limit is {MEMORY_LIMIT / 2**30:.3g} GiB"
-        raise InvalidInput(f"matrix='full' needs {needed / 2**30:.3g} GiB, {limit}; use matrix='diagonal'")
 
 
 def full_state(entries: Array, size: Size) -> Full:
@@ -123,7 +106,7 @@ def quadratic(B: Array, indices: Any, values: Array, v: Array) -> float:
 
 @kernel
 def add_class(W: Array, k: int, scale: float, v: Array, indices: Any) -> None:
-    """W_k += scale v; `indices` only tells how W stands."""
+    """W_k += scale v; `indices` only selects the layout of W."""
     if indices is None:
         add_to(W[k], scale, v)
     else:
@@ -163,7 +146,7 @@ def probe(state: Any, indices: Any, values: Array) -> tuple[float, float]:
 
 @kernel
 def level(v: Array, alike: Bools) -> None:
-    """Make the parts of classes that are alike so to the bit: rounding must not decide between them."""
+    """Make the parts of classes that are `alike` equal to the bit: rounding must not decide between them."""
     d = v.size // alike.size
     first = -1
     for k in range(alike.size):
@@ -192,7 +175,7 @@ def absorb(state: Any, indices: Any, values: Array, omega: float, tau: float, hv
     last = state.steps[0] % LATE
     v = state.late[last]
     c = 1.0 + omega * hv
-    if c < UNSAFE_SHRINKAGE:  # only when a huge step is taken back: theta must do
+    if c < UNSAFE_SHRINKAGE:  # only when a huge step is undone: A keeps it, theta and W change
         omega, c = 0.0, 1.0
     for k in range(state.h.size):
         add_class(state.W, k, (tau - omega * hW) / c, v[k * d : (k + 1) * d], indices)
@@ -219,7 +202,7 @@ def catch_up(B: Array, late: Array, signs: Array) -> None:
 
 @kernel
 def subtract_four(row: Array, u: Array, signs: Array, i: int) -> None:
-    """Take four late steps out of row i of B, unless there is nothing to take: many weights are never touched."""
+    """Subtract four late steps from row i of B, unless they are 0 there: many weights are never touched."""
     a = signs[0] * u[0, i]
     b = signs[1] * u[1, i]
     c = signs[2] * u[2, i]
@@ -232,7 +215,7 @@ def subtract_four(row: Array, u: Array, signs: Array, i: int) -> None:
 
 @kernel
 def refresh(state: Any, indices: Any) -> None:
-    """W = B theta: what thousands of small steps have rounded away comes back."""
+    """W = B theta: this removes the rounding errors of many small steps."""
     d = state.B.shape[0] // state.h.size
     v = state.late[0]
     v[:] = 0.0
@@ -242,3 +225,64 @@ def refresh(state: Any, indices: Any) -> None:
     state.W[:] = 0.0
     for k in range(state.h.size):
         add_class(state.W, k, 1.0, v[k * d : (k + 1) * d], indices)
+
+
+SMALLEST_SHRINKAGE = 2.0**-40  # bound on how far undoing a step shrinks A: rounding must not make it 0
+
+
+def inverse_diagonal(entries: Array, size: Size) -> Array:
+    """Return 1/A for every run, all entries of a run the same; 0 in the padding, where nothing then moves."""
+    inverse = zero_weights(entries.size, size)
+    for r, entry in enumerate(entries):
+        as_matrix(inverse[r], size.n_classes, size.sparse)[:] = entry
+    return inverse
+
+
+@kernel
+def follow(w: float, inverse: float, h: float, omega: float, tau: float) -> tuple[float, float]:
+    """Return theta/A and 1/A after A += omega h^2 and theta += tau h, with one division."""
+    v = inverse * h
+    shrink = 1.0 / max(1.0 + omega * h * v, SMALLEST_SHRINKAGE)
+    return (w + tau * v) * shrink, inverse * shrink
+
+
+@kernel
+def grow_class(W: Array, inverse: Array, k: int, omega: float, tau: float, indices: Any, values: Array) -> None:
+    """A step along e_k (x) x with a diagonal A."""
+    if indices is None:
+        for j in range(values.size):
+            W[k, j], inverse[k, j] = follow(W[k, j], inverse[k, j], values[j], omega, tau)
+    else:
+        for i in range(values.size):
+            j = indices[i]
+            W[j, k], inverse[j, k] = follow(W[j, k], inverse[j, k], values[i], omega, tau)
+
+
+@kernel
+def grow_classes(W: Array, inverse: Array, h: Array, omega: float, tau: float, indices: Any, values: Array) -> None:
+    """A step along h (x) x with a diagonal A; h is as long as a feature's weights are, 0 in the padding."""
+    if indices is None:
+        for k in range(h.size):
+            grow_class(W, inverse, k, omega * h[k] * h[k], tau * h[k], indices, values)
+    else:
+        for i in range(values.size):
+            w = W[indices[i]]
+            a = inverse[indices[i]]
+            for k in range(h.size):
+                w[k], a[k] = follow(w[k], a[k], h[k] * values[i], omega, tau)
+
+
+@kernel
+def compare(W: Array, inverse: Array, rival: int, label: int, indices: Any, values: Array) -> tuple[float, float]:
+    """Return <h, W> and h'A^-1 h for h = (e_rival - e_label) (x) x and a diagonal A."""
+    delta, hv = 0.0, 0.0
+    for i in range(values.size):
+        value = values[i]
+        if indices is None:
+            delta += value * (W[rival, i] - W[label, i])
+            hv += value * value * (inverse[rival, i] + inverse[label, i])
+        else:
+            j = indices[i]
+            delta += value * (W[j, rival] - W[j, label])
+            hv += value * value * (inverse[j, rival] + inverse[j, label])
+    return delta, hv

@@ -1,44 +1,36 @@
-"""The learners, and their registry."""
+"""The learners and their registry `LEARNERS`, which tests, docs, comparisons and files read."""
 
-from delaytron.learners.adaptive_delaytron import AdaptiveDelaytron
 from delaytron.learners.bandit_logit import BanditLogit
-from delaytron.learners.banditron import Banditron
-from delaytron.learners.base import Learner
 from delaytron.learners.bold import Bold
-from delaytron.learners.confidit import Confidit
-from delaytron.learners.delaytron import Delaytron
-from delaytron.learners.dilute import Dilute
-from delaytron.learners.exact_pa import ExactPa
-from delaytron.learners.exp3 import Exp3
-from delaytron.learners.gap import Gap
-from delaytron.learners.hinge_delaytron import HingeDelaytron
-from delaytron.learners.newtron import Newtron
-from delaytron.learners.ova_logistic import OvaLogistic
-from delaytron.learners.pab import Pab
-from delaytron.learners.passive_aggressive import PassiveAggressive
-from delaytron.learners.perceptron import Perceptron
-from delaytron.learners.rcnbf import Rcnbf
-from delaytron.learners.soba import Soba
+from delaytron.learners.delaytron import AdaptiveDelaytron, Banditron, Delaytron, HingeDelaytron
+from delaytron.learners.learner import Learner
+from delaytron.learners.logistic import Exp3, Gap, OvaLogistic
+from delaytron.learners.noisy import Dilute, Rcnbf
+from delaytron.learners.passive_aggressive import ExactPa, Pab, PassiveAggressive, Perceptron
+from delaytron.learners.second_order import Confidit, Newtron, Soba
 
 DEFAULT_LEARNER = "bandit_logit"
 LEARNERS: dict[str, type[Learner]] = {
-    "bandit_logit": BanditLogit,
-    "banditron": Banditron,
-    "delaytron": Delaytron,
-    "adaptive_delaytron": AdaptiveDelaytron,
-    "hinge_delaytron": HingeDelaytron,
-    "soba": Soba,
-    "newtron": Newtron,
-    "confidit": Confidit,
-    "pab": Pab,
-    "exact_pa": ExactPa,
-    "ova_logistic": OvaLogistic,
-    "gap": Gap,
-    "rcnbf": Rcnbf,
-    "dilute": Dilute,
-    "exp3": Exp3,
-    "perceptron": Perceptron,
-    "passive_aggressive": PassiveAggressive,
+    learner.name: learner
+    for learner in (
+        BanditLogit,
+        Banditron,
+        Delaytron,
+        AdaptiveDelaytron,
+        HingeDelaytron,
+        Soba,
+        Newtron,
+        Confidit,
+        Pab,
+        ExactPa,
+        OvaLogistic,
+        Gap,
+        Rcnbf,
+        Dilute,
+        Exp3,
+        Perceptron,
+        PassiveAggressive,
+    )
 }
 
 __all__ = [

@@ -1,38 +1,342 @@
-"""BanditLogit, the default: a multinomial logit that standardises its rows itself and needs no tuning."""
+"""BanditLogit, the default learner: a multinomial logit that standardises its rows itself and needs no tuning."""
 
+from collections import namedtuple
 from math import sqrt
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 
-from delaytron.checks import check_integer, check_number, check_scale, shown
+from delaytron.checks import check_integer, check_matrix, check_number, check_scale
 from delaytron.compiler.kernel import fill, interpreted, kernel, slot
 from delaytron.errors import InvalidInput
-from delaytron.kernels.centred import first_of, hide_others, score_row, squared_length
-from delaytron.kernels.drift import count_answer, has_changed
-from delaytron.kernels.inverse_gaps import count_label, weigh_gaps
-from delaytron.kernels.linear import row_of
-from delaytron.kernels.memory import forget_all
-from delaytron.kernels.softmax import softmax
-from delaytron.kernels.standard import ZERO, D, is_due
-from delaytron.kernels.standard_rows import observe, standardize_row
-from delaytron.learners.base import Learner
-from delaytron.learners.logit_state import SO_FAR, Remembering, State, forget_answers, init, init_remembering, refresh
-from delaytron.learners.logit_step import forget_none, learn, learn_kept, learn_once
-from delaytron.learners.looking import Contributions, with_own_scratch
-from delaytron.learners.options import Common
+from delaytron.kernels.linear import padded, row_of, squared_norm, zero_weights
+from delaytron.kernels.logit import (
+    FIELDS,
+    N_BETS,
+    NEVER,
+    NOW,
+    START,
+    bandit_gradient,
+    count_answer,
+    count_from,
+    count_label,
+    empty_memory,
+    forget_all,
+    has_changed,
+    keep,
+    place_of,
+    softmax,
+    weigh_gaps,
+)
+from delaytron.kernels.standardize import (
+    COUNT,
+    D_OF_BIAS,
+    FAR_BELOW,
+    FIRST,
+    GROWTH,
+    INVERSE,
+    LACKING,
+    LAST,
+    MEAN_SUM,
+    N_CELLS,
+    NEXT,
+    ROWS,
+    SPARSE,
+    SUM,
+    SUM_OF_BIAS,
+    ZERO,
+    D,
+    add_step,
+    clear_shift,
+    count_gradient,
+    count_zeros,
+    empty_features,
+    first_of,
+    fold_shift,
+    hide_others,
+    is_due,
+    is_unseen,
+    none_seen,
+    observe,
+    rate_of,
+    refresh_constant,
+    refresh_feature,
+    refresh_zero,
+    score_row,
+    set_next_refresh,
+    squared_length,
+    standardize_row,
+)
+from delaytron.learners.arguments import Common
+from delaytron.learners.learner import Learner
+from delaytron.learners.predictions import (
+    Contributions,
+    LinearForm,
+    score_parts,
+    standardized_form,
+    with_own_scratch,
+)
 from delaytron.learners.rule import Rule
-from delaytron.learners.scoring import score_parts
-from delaytron.matrices import check_matrix
-from delaytron.records import Array, Play, Row, Stream
+from delaytron.records import Array, Ints, Play, Row, Size, Stream
 
-learn_again: Any = slot()  # (state, times, indices, values, label, reward): learn from those kept, and keep this one
-see: Any = slot()  # (state, indices, values) -> two parts of its length: standardise a row, and count it in or not
-forget_kept: Any = slot()  # (state): forget those kept
+RATE = 0.7  # of a step, times lr and the root mean square of the weights
+LEAST_SIZE = 1.3  # lower bound of that root mean square
+SMOOTHING = 0.1  # of the rates of the classes
+SO_FAR, BEFORE = 0, 1  # cells of `answers`: those so far, and those at the last refresh
+
+
+class State(NamedTuple):
+    """The model, the statistics of the rows (`kernels.standardize`), and the counts of each label.
+
+    `power` sums up the squared gradients of every class, `rates` are its steps as of the last refresh; `answers` counts
+    those so far and those at the last refresh; `p` and `g` are buffers for a softmax and its gradient. `shift`, `base`,
+    `known`, `scores`, `p` and `g` are padded to whole vectors.
+    """
+
+    W: Array
+    bias: Array
+    shift: Array
+    base: Array
+    features: Array
+    cells: Array
+    z: Array
+    u: Array
+    power: Array
+    rates: Array
+    plays: Array
+    confirmations: Array
+    known: Array
+    answers: Array
+    scores: Array
+    p: Array
+    g: Array
+    seen: Ints
+    squares: Array
+    clock: Array
+    bets: Array
+
+
+Remembering: Any = cast(Any, namedtuple)("Remembering", (*State._fields, *FIELDS), module=__name__)
+
+
+def init(params: Any, size: Size) -> State:
+    """Return W = 0, C = 0 and no counts."""
+    n_runs = params.lr.size
+    K = size.n_classes
+    d = size.n_features
+    cells = np.zeros((n_runs, N_CELLS))
+    cells[:, D_OF_BIAS] = FIRST**-0.5
+    features = empty_features(n_runs, size)
+    features[(..., D) if size.sparse else (slice(None), D)] = FIRST**-0.5
+    return State(
+        W=zero_weights(n_runs, size),
+        bias=np.zeros((n_runs, K)),
+        shift=np.zeros((n_runs, padded(K))),
+        base=padded_with(FAR_BELOW, n_runs, K),
+        features=features,
+        cells=cells,
+        z=np.zeros((n_runs, d)),
+        u=np.zeros((n_runs, d)),
+        power=np.zeros((n_runs, K)),
+        rates=np.repeat(RATE * LEAST_SIZE * params.lr[:, None], K, axis=1),
+        plays=np.zeros((n_runs, K)),
+        confirmations=np.zeros((n_runs, K)),
+        known=padded_with(NEVER, n_runs, K),
+        answers=np.zeros((n_runs, 2)),
+        scores=np.zeros((n_runs, padded(K))),
+        p=np.zeros((n_runs, padded(K))),
+        g=np.zeros((n_runs, padded(K))),
+        seen=none_seen(n_runs, size),
+        squares=np.zeros((n_runs, d)),
+        clock=np.zeros((n_runs, 3)),
+        bets=np.zeros((n_runs, N_BETS, 3)),
+    )
+
+
+def padded_with(number: float, n_runs: int, n_classes: int) -> Array:
+    """Return zeros for the classes, and this number in the padding."""
+    classes = np.full((n_runs, padded(n_classes)), number)
+    classes[:, :n_classes] = 0.0
+    return classes
+
+
+def init_remembering(params: Any, size: Size) -> Any:
+    """Return the same with an empty memory of answers."""
+    return Remembering(*init(params, size), *empty_memory(params.lr.size, size))
+
+
+@kernel
+def forget_answers(state: Any, now: int) -> None:
+    """Forget everything but the statistics of the rows; the next refresh makes the steps large again."""
+    count_from(state, now)
+    state.W[:] = 0.0
+    for field in (state.bias, state.shift, state.power, state.plays, state.confirmations, state.answers):
+        field[:] = 0.0
+    for cell in (SUM_OF_BIAS, LACKING, MEAN_SUM):
+        state.cells[cell] = 0.0
+    if state.seen[SPARSE]:
+        state.features[:, SUM] = 0.0
+    else:
+        state.features[SUM] = 0.0
+    state.known[: state.plays.size] = 0.0
+
+
+@kernel
+def refresh(state: Any, params: Any) -> None:
+    """Bring statistics and rates up to date with all rows and gradients so far."""
+    share = 1.0
+    if params.forget > 0.0:
+        share = (1.0 - params.forget) ** (state.answers[SO_FAR] - state.answers[BEFORE])
+    state.cells[SUM_OF_BIAS] *= share
+    refresh_constant(state)
+    if state.seen[SPARSE]:
+        n_varying = refresh_features(state, state.features, share, True)
+    else:
+        n_varying = refresh_features(state, state.features.T, share, False)
+    clear_shift(state)
+    set_next_refresh(state)
+    # After a restart refresh as often as at the beginning, although many rows were seen before.
+    rounds = int(state.clock[NOW] - state.clock[START])
+    state.seen[NEXT] = min(state.seen[NEXT], state.seen[ROWS] + max(1, rounds // GROWTH))
+    if share < 1.0:
+        fade(state, share)
+    refresh_classes(state, params.lr * size_of_weights(state, n_varying))
+    state.answers[BEFORE] = state.answers[SO_FAR]
+
+
+@kernel
+def refresh_features(state: Any, table: Any, share: float, sparse: bool) -> int:
+    """Bring the table of features up to date (here with a row per feature in either case); return how many vary.
+
+    A feature that begins to vary gets the mean sum of the others: with its own, of 0, its steps would be huge until the
+    next refresh.
+    """
+    rows = float(state.seen[ROWS])
+    new = float(state.seen[ROWS] - state.seen[LAST])
+    known = state.cells[MEAN_SUM]
+    state.cells[MEAN_SUM] = 0.0
+    n_varying = 0
+    for j in range(state.squares.size):
+        feature = table[j]
+        if sparse and is_unseen(feature, state.squares[j]):
+            continue
+        if sparse:
+            fold_shift(state, feature, state.W[j])
+            count_zeros(feature, new - feature[COUNT])
+        varied = feature[INVERSE] > 0.0
+        refresh_feature(feature, state.squares, j, rows, new)
+        state.squares[j] *= kept_rows(rows, share) / rows
+        if feature[INVERSE] > 0.0:
+            feature[SUM] = share * (feature[SUM] if varied else feature[SUM] + known)
+            state.cells[MEAN_SUM] += feature[SUM]
+            n_varying += 1
+        feature[D] = rate_of(feature[SUM], state.bias.size)
+        if sparse:
+            refresh_zero(state, feature, state.W[j])
+    state.cells[MEAN_SUM] /= max(1, n_varying)
+    return n_varying
+
+
+@kernel
+def kept_rows(rows: float, share: float) -> int:
+    """Return how many rows remain, rounded to the nearest: rounded down, a small count could never grow."""
+    return max(1, int(share * rows + 0.5))
+
+
+@kernel
+def fade(state: Any, share: float) -> None:
+    """Multiply all counts by this share, so that later rows and answers weigh more."""
+    rows = kept_rows(float(state.seen[ROWS]), share)
+    state.seen[NEXT] += rows - state.seen[ROWS]
+    state.seen[ROWS] = rows
+    state.seen[LAST] = rows
+    state.answers[SO_FAR] *= share
+    for field in (state.power, state.plays, state.confirmations):
+        for i in range(field.size):
+            field[i] *= share
+    for k in range(state.plays.size):
+        state.known[k] = 0.0
+        count_label(state, k, 0.0, 0.0)
+
+
+@kernel
+def size_of_weights(state: Any, n_varying: int) -> float:
+    """Return the root mean square of the weights, at least `LEAST_SIZE`: steps grow in proportion to the weights."""
+    total = 0.0
+    for i in range(state.W.shape[0]):
+        if not (state.seen[SPARSE] and state.squares[i] == 0.0):  # a feature that never varied has no weights
+            total += squared_norm(state.W[i])
+    return max(LEAST_SIZE, sqrt(total / (max(1, n_varying) * state.power.size)))
+
+
+@kernel
+def refresh_classes(state: Any, rate: float) -> None:
+    """Give larger steps to classes whose gradients were smaller than those of the others."""
+    mean = 0.0
+    for k in range(state.power.size):
+        mean += state.power[k] / state.power.size
+    for k in range(state.power.size):
+        state.rates[k] = RATE * rate * sqrt((SMOOTHING + mean) / (SMOOTHING + state.power[k]))
+
+
+DAMPING = 0.3
+
+
+@kernel
+def learn(state: Any, indices: Any, values: Array, label: int, reward: float) -> None:
+    """Take one damped AdaGrad step on the likelihood of the answer, at the present weights and statistics."""
+    more, along = standardize_row(state, indices, values)
+    length = squared_length(state, more)
+    top = score_row(state, indices, values, length, along, state.scores)
+    softmax(state.scores, top, state.p)
+    power = bandit_gradient(state.p, label, reward, state.g)
+    if power > 0.0:
+        spread = count_gradient(state, indices, values, power / length) / length
+        damp_steps(state, spread, 1.0 / sqrt(length))
+        add_step(state, indices, values, along, state.g)
+
+
+@kernel
+def damp_steps(state: Any, spread: float, scale: float) -> None:
+    """Turn the gradient in `g` into steps, damped like implicit ones, which do not overshoot the minimum by much."""
+    for k in range(state.power.size):
+        g = state.g[k]
+        state.power[k] += g * g
+        rate = state.rates[k]
+        state.g[k] = -scale * rate * g / (1.0 + DAMPING * rate * spread * abs(g))
+
+
+@kernel
+def forget_none(state: Any) -> None:
+    """Do nothing: no answers are kept."""
+
+
+@kernel
+def learn_once(state: Any, times: int, indices: Any, values: Array, label: int, reward: float) -> None:
+    """Do nothing: no answers are kept."""
+
+
+@kernel
+def learn_kept(state: Any, times: int, indices: Any, values: Array, label: int, reward: float) -> None:
+    """Learn again from `times` of the kept answers, then keep this one."""
+    for i in range(times if state.kept[0] > 0 else 0):
+        place = place_of(state.kept[0], i, times)
+        size = state.kept_size[place]
+        row = state.kept_values[place, :size]
+        if indices is None:
+            learn(state, indices, row, state.kept_label[place], state.kept_reward[place])
+        else:
+            learn(state, state.kept_indices[place, :size], row, state.kept_label[place], state.kept_reward[place])
+    keep(state, indices, values, label, reward)
+
+
+learn_again: Any = slot()  # (state, times, indices, values, label, reward): learn from kept answers, and keep this one
+see: Any = slot()  # (state, indices, values) -> two parts of its length: standardise a row; `observe` also counts it
+forget_kept: Any = slot()  # (state): forget the kept answers
 
 
 class Params(NamedTuple):
-    """The step, the least probability of a label, the share forgotten with an answer, and how often each is learned."""
+    """The factor of steps, the least probability of a label, the share forgotten per answer, the number of replays."""
 
     lr: float
     floor: float
@@ -42,7 +346,7 @@ class Params(NamedTuple):
 
 @kernel
 def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: ARG001
-    """Refresh means, deviations and rates when the rows have grown by a sixteenth; begin again after a change."""
+    """Refresh means, deviations and rates when the rows have grown by a sixteenth; restart after a drift."""
     changed = has_changed(state, now)
     if changed:
         forget_answers(state, now)
@@ -53,7 +357,7 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: 
 
 @kernel
 def policy(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
-    """Explore by inverse gaps of the chances that the model gives to every label."""
+    """Explore by inverse-gap weighting of the probabilities that the model gives to the labels."""
     more, along = see(state, x.indices, x.values)
     top = score_row(state, x.indices, x.values, squared_length(state, more), along, scores)
     if allowed is not None:
@@ -66,7 +370,7 @@ def policy(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Arra
 
 @kernel
 def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array) -> None:  # noqa: ARG001
-    """Count the play; it needs no answer."""
+    """Count the play, answered or not."""
     count_label(state, label, 1.0, 0.0)
 
 
@@ -94,7 +398,7 @@ def score_stream(state: Any, stream: Stream, scores: Array, out: Array) -> None:
 
 
 def rule_of(name: str, state: Any, init_state: Any, again: Any, forget: Any) -> Rule:
-    """Return the rule for a state that keeps answers, or for one that keeps none."""
+    """Return the rule for a state with a memory of answers, or without one."""
     tick_, step_ = fill(tick, forget_kept=forget), fill(step, learn_again=again)
     return Rule(
         name,
@@ -110,11 +414,13 @@ def rule_of(name: str, state: Any, init_state: Any, again: Any, forget: Any) -> 
         ties="shares",
         begin_class=begin_class,
         standardizable=False,
+        softmax=lambda _state, _params: 1.0,
+        corrects_exactly=False,
     )
 
 
 def begin_class(state: Any, label: int) -> None:
-    """Let a new class take steps as large as any other."""
+    """Give a new class the largest rate of all classes."""
     state.rates[label] = state.rates[:label].max()
 
 
@@ -124,7 +430,7 @@ _squared_length = interpreted(squared_length)
 
 
 class BanditLogit(Learner):
-    r"""A multinomial logit on rows that it standardises itself, exploring by inverse gaps: the default learner.
+    r"""A multinomial logit on rows that it standardises itself, with inverse-gap weighting: the default learner.
 
     .. math::
         p = \mathrm{softmax}(W z), \qquad
@@ -133,23 +439,23 @@ class BanditLogit(Learner):
 
     where z is the standardised row with a constant, divided by its length, :math:`\rho` the answer (1 right, 0 wrong,
     or a reward between), D the diagonal of AdaGrad over the features and r_k that over the classes. Label r is played
-    with probability :math:`l / (K l + \gamma_r (p_b - p_r))`, l = 1 - p_b: see `kernels.inverse_gaps`. Nothing needs
+    with probability :math:`l / (K l + \gamma_r (p_b - p_r))`, l = 1 - p_b: see `kernels.logit`. Nothing needs
     to be set, and raw features are fine: scale, shift and constant columns change nothing.
 
     Gradients use the weights, means and deviations of the moment when the answer comes, so an old answer is as good
-    as a new one. A "right" that comes after its round expired as "wrong" is applied as it comes. `weights` are
-    those of the standardised features, the constant last: (K, d + 1).
+    as a new one. A "right" after an expiry as "wrong" is applied as one more answer. `weights` are those of the
+    standardised features, the constant last: (K, d + 1).
 
     Parameters
     ----------
     lr : float
         Multiplies every step, above 0.
     explore_floor : float
-        The least probability of every label, from 0 to 1/K; 0.01 lets others evaluate their policies on the log.
+        The least probability of every label, from 0 to 1/K; 0.01 makes the log usable for off-policy evaluation.
     replay : int
-        With every answer learn again from so many of the last 1000.
+        How many of the last 1000 answers to learn from again with every answer.
     forget : float
-        With every answer, forget this share of the counts, from 0 to below 1: for streams that drift slowly.
+        The share of the counts to forget with every answer, from 0 to below 1: for streams that drift slowly.
 
     Examples
     --------
@@ -162,7 +468,6 @@ class BanditLogit(Learner):
     """
 
     name = "bandit_logit"
-    averages = False
     takes_rewards = True
     grid = {}
     rule = rule_of(name, State, init, learn_once, forget_none)
@@ -179,9 +484,15 @@ class BanditLogit(Learner):
         **common: Unpack[Common],
     ) -> None:
         self.lr = check_scale("lr", lr)
-        self.explore_floor = check_floor(explore_floor, check_integer("n_classes", n_classes, at_least=2))
+        self.explore_floor = check_number("explore_floor", explore_floor)
+        K = check_integer("n_classes", n_classes, at_least=2)
+        if not 0.0 <= self.explore_floor <= 1.0 / K:
+            allowed = f"from 0 to 1/K = {1 / K:g}"
+            raise InvalidInput.of("explore_floor", allowed, explore_floor, "K labels share a probability of 1")
         self.replay = check_integer("replay", replay, at_least=0)
-        self.forget = check_forget(forget)
+        self.forget = check_number("forget", forget)
+        if not 0.0 <= self.forget < 1.0:
+            raise InvalidInput.of("forget", "at least 0 and below 1", forget, "0 forgets nothing, 0.001 slowly")
         if self.replay:
             self.rule = REMEMBERING
         params = Params(self.lr, self.explore_floor, self.forget, self.replay)
@@ -206,6 +517,10 @@ class BanditLogit(Learner):
         W = state.W[row.indices, :K] + np.outer(rates, state.shift[:K])
         return Contributions(state.base[:K] * scale, np.ascontiguousarray((W * z[:, None]).T))
 
+    def _linear_form(self) -> LinearForm:
+        table = self.state.features.T if self.sparse else self.state.features
+        return standardized_form(self.weights_of(self.state), table, sharpness=1.0)
+
     @property
     def weights(self) -> Array:
         """The weights of the standardised features and, last, of the constant, as a (K, d + 1) matrix, a copy."""
@@ -221,19 +536,3 @@ class BanditLogit(Learner):
 
 
 REMEMBERING = rule_of("bandit_logit_replay", Remembering, init_remembering, learn_kept, forget_all)
-
-
-def check_floor(floor: Any, n_classes: int) -> float:
-    """Return the least probability of a label, or raise."""
-    number = check_number("explore_floor", floor)
-    if not 0.0 <= number <= 1.0 / n_classes:
-        raise InvalidInput(f"explore_floor must be from 0 to 1/K = {1 / n_classes:g}, got {shown(floor)}")
-    return number
-
-
-def check_forget(forget: Any) -> float:
-    """Return the share that is forgotten with an answer, or raise."""
-    number = check_number("forget", forget)
-    if not 0.0 <= number < 1.0:
-        raise InvalidInput(f"forget must be at least 0 and below 1, got {shown(forget)}")
-    return number

@@ -1,39 +1,196 @@
 """BOLD (Joulani, Gyorgy and Szepesvari, 2013): a pool of learners, none of which ever sees a delay."""
 
+from collections import namedtuple
+from functools import cache, partial
 from typing import Any, Unpack
 
 import numpy as np
 
-from delaytron.checks import check_choice, shown
-from delaytron.errors import InvalidInput
+from delaytron.checks import check_choice
+from delaytron.compiler.kernel import fill, kernel, slot, taker
+from delaytron.errors import InvalidInput, Setting
 from delaytron.kernels.loop import ANSWERED, EXPIRED
-from delaytron.learners.base import Learner
-from delaytron.learners.ledger import Ledger
-from delaytron.learners.looking import Contributions
-from delaytron.learners.options import COMMON, Common, own_parameters
-from delaytron.learners.pool import FREE, HEAD, MADE, ORDERS, OWN, allowed_capacity, check_pool, pooled
-from delaytron.learners.rule import stack
-from delaytron.records import Array, Bools, Ints, Play
+from delaytron.learners.arguments import COMMON, Common, own_parameters
+from delaytron.learners.book import Book
+from delaytron.learners.learner import Learner
+from delaytron.learners.predictions import Contributions, LinearForm, linear_form
+from delaytron.learners.rule import Rule, right_or_wrong, stack, step_late, step_late_by
+from delaytron.records import Array, Bools, Ints, Play, Row, Size
+
+MOST_BYTES = 2 * 2**30  # that a pool may take
+# Cells of `pool`: where the free instances begin in their ring, how many are free, how many exist.
+HEAD, FREE, MADE = 0, 1, 2
+# Extras of a round: the instance that played it, the number of the round among those of the instance; then the base's.
+INSTANCE, TURN, OWN = 0, 1, 2
+
+take: Any = slot()  # (state) -> the free instance that plays next
+instance_of: Any = slot()  # (state, i) -> the state of instance i
+base_pick: Any = slot()
+base_step: Any = slot()
+base_tick: Any = slot()
+base_revise: Any = slot()
+base_is_correct: Any = slot()
+
+
+@kernel
+def take_last(state: Any) -> int:
+    """Take the instance that became free last out of the ring; return its number."""
+    state.pool[FREE] -= 1
+    return int(state.free[(state.pool[HEAD] + state.pool[FREE]) % state.free.size])
+
+
+@kernel
+def take_first(state: Any) -> int:
+    """Take the instance that became free first out of the ring; return its number."""
+    i = state.free[state.pool[HEAD]]
+    state.pool[HEAD] = (state.pool[HEAD] + 1) % state.free.size
+    state.pool[FREE] -= 1
+    return int(i)
+
+
+@kernel
+def release(state: Any, i: int) -> None:
+    """Put instance `i` back into the ring of free instances."""
+    state.free[(state.pool[HEAD] + state.pool[FREE]) % state.free.size] = i
+    state.pool[FREE] += 1
+
+
+@kernel
+def pick(
+    state: Any, params: Any, x: Row, allowed: Any, u: float, scratch: tuple[Array, Array], extra: Array
+) -> tuple[int, int, float]:
+    """Let a free instance play, or a new one if all wait for an answer."""
+    if state.pool[FREE] == 0:
+        release(state, state.pool[MADE])
+        base_tick(instance_of(state, state.pool[MADE]), params, 1, 1)
+        state.pool[MADE] += 1
+    i = take(state)
+    state.turns[i] += 1
+    extra[INSTANCE], extra[TURN] = i, state.turns[i]
+    greedy, label, prob = base_pick(instance_of(state, i), params, x, allowed, u, scratch, extra[OWN:])
+    return greedy, label, prob
+
+
+@kernel
+def as_played(past: Play) -> Play:
+    """Return a round with the number and the extras that it has for the instance that played it."""
+    return Play(int(past.extra[TURN]), past.x, past.greedy, past.label, past.prob, past.extra[OWN:])
+
+
+@kernel
+def step(state: Any, params: Any, past: Play, observation: Any) -> None:
+    """Apply an answer to the instance that played, in the order of a run without delay: clock, then answer."""
+    i, own = int(past.extra[INSTANCE]), as_played(past)
+    base_tick(instance_of(state, i), params, own.round + 1, 1)
+    base_step(instance_of(state, i), params, own, observation)
+    release(state, i)
+
+
+@kernel
+def revise(state: Any, params: Any, past: Play, reward: float) -> None:
+    """Correct the instance that played; it became free when the round was counted as wrong."""
+    base_revise(instance_of(state, int(past.extra[INSTANCE])), params, as_played(past), reward)
+
+
+@kernel
+def is_correct(label: int, extra: Array, y: int) -> bool:
+    """Return whether the play is right, by the definition of the base."""
+    return bool(base_is_correct(label, extra[OWN:], y))
+
+
+ORDERS: dict[str, Any] = {"lifo": take_last, "fifo": take_first}
+
+
+@cache
+def pool_of(fields: tuple[str, ...]) -> Any:
+    """Return the class of pools of states with these fields; as a global, so that the disk cache finds it."""
+    name = "__".join(("Pool", *fields))
+    globals()[name] = namedtuple(name, (*fields, "free", "pool", "turns"), module=__name__)
+    return globals()[name]
+
+
+def init(base: Rule, params: Any, size: Size) -> Any:
+    """Return as many new instances as rounds may be open at once; raise InvalidInput beyond `MOST_BYTES`."""
+    n_runs, capacity = params[0].size, size.n_open
+    one = base.init(type(params)(*(field[:1] for field in params)), size._replace(n_open=1))
+    n_bytes = n_runs * capacity * sum(field.nbytes for field in one)
+    if n_bytes > MOST_BYTES:
+        needs = f"{n_bytes / 2**30:.1f} GiB for {capacity} instances of {base.name}, one for every round open at once"
+        expiry = (Setting("expire_after", "n"), " with ", Setting("on_expiry", "'wrong'"))
+        raise InvalidInput(
+            f"the pool would take {needs}, at most {MOST_BYTES / 2**30:g} GiB are allowed",
+            ("use shorter delays, or ", *expiry),
+        )
+    repeated = type(params)(*(np.repeat(field, capacity) for field in params))
+    fields = [
+        field.reshape(n_runs, capacity, *field.shape[1:]) for field in base.init(repeated, size._replace(n_open=1))
+    ]
+    free, pool, turns = (np.zeros((n_runs, length), np.int64) for length in (capacity, 3, capacity))
+    return pool_of(base.state._fields)(*fields, free, pool, turns)  # type: ignore[attr-defined]
+
+
+@cache
+def pooled(base: Rule, order: str) -> Rule:
+    """Return the rule of a pool of learners with this rule."""
+    names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct")
+    theirs = {name: getattr(base, name) for name in names} | {"shares_ties": base.ties == "random"}
+    if base.revise is step_late and base.observation is right_or_wrong:
+        theirs["revise"] = step_late_by
+    slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise", "is_correct")}
+    slots |= {"take": ORDERS[order], "instance_of": taker(base.state)}
+    ours: dict[str, Any] = {template.__name__: fill(template, **slots) for template in (pick, step, revise, is_correct)}
+    extras, state = ("number", "number", *base.extras), pool_of(base.state._fields)  # type: ignore[attr-defined]
+    return Rule(
+        f"bold({base.name})",
+        base.params,
+        None,
+        state=state,
+        init=partial(init, base),
+        observation=base.observation,
+        extras=extras,
+        restricts=base.restricts,
+        grows=False,
+        per_round_state=True,
+        corrects_exactly=base.corrects_exactly,
+        **ours,
+    )
+
+
+def check_pool(state: Any, book: Book) -> None:
+    """Raise ValueError if an instance of a pool is missing, or is both free and waiting, or waits for two answers."""
+    capacity, (head, n_free, made) = state.turns.size, state.pool.tolist()
+    same = all(len(field) == capacity for name, field in state._asdict().items() if name != "pool")
+    if not (same and 0 <= head < capacity and 0 <= n_free <= made <= capacity):
+        raise ValueError("state.pool is inconsistent")
+    noted = np.array([book.play(n).extra[:OWN] for n in book.kept]).reshape(-1, OWN)
+    waits = [n not in book.ended or book.ended[n].event in (ANSWERED, EXPIRED) for n in book.kept]
+    owner, busy = noted[:, INSTANCE], np.array(waits, bool)
+    taken = np.concatenate([np.roll(state.free, -head)[:n_free], owner[busy]])
+    if not (np.isin(np.concatenate([owner, taken]), np.arange(made)).all() and np.unique(taken).size == taken.size):
+        raise ValueError("state.free is inconsistent")
+    turn, turns = noted[:, TURN], state.turns[owner.astype(np.int64)]
+    if not np.where(busy, turn == turns, (turn >= 1) & (turn <= turns) & (turn == np.floor(turn))).all():
+        raise ValueError("state.turns is inconsistent")
 
 
 class Bold(Learner):
     r"""BOLD: every round is played by an instance of `base` that waits for no answer, a new one if all wait.
 
-    Its answer goes to the same instance, which is free again then. So each instance lives without delay, and
-    a base with regret f(T) keeps, with at most G rounds open beside the present one,
+    Its answer goes to the same instance, which is then free again. So no instance sees a delay, and a base
+    with regret f(T) keeps, with at most G rounds open beside the present one,
 
     .. math:: R_T \le (G + 1)\, f\!\left(\frac{T}{G + 1}\right)
 
-    The price is memory, (G + 1) times that of the base, 2 GiB at most, and that what one instance learns the
-    others do not. A round that is never answered keeps its instance forever, and so does one that expires with
-    on_expiry="drop"; on_expiry="wrong" sets it free. `predict`, `scores` and `weights` are those of the instance
-    that would play next; while all wait (a new one would play, which knows nothing), of the one that played most.
+    The price is memory, (G + 1) times that of the base, 2 GiB at most, and that instances do not share what they learn.
+    A round that is never answered occupies its instance forever, and so does one that expires with on_expiry="drop";
+    on_expiry="wrong" frees it. `predict`, `scores` and `weights` are those of the instance that would play next;
+    while all wait (a new one would play, which knows nothing), of the one that played most.
 
     Parameters
     ----------
     base : Learner
-        A fresh learner as the pattern; its noise, expiry and average must be left to this one. With
-        standardize=True each instance standardises by the rows that it played itself.
+        A new learner, of which all instances are copies; expiry is set on the pool. With standardize=True each
+        instance standardises by the rows that it played itself.
     order : {"lifo", "fifo"}
         Which of the free instances plays: the one that became free last (few instances learn much) or first
         (all learn the same).
@@ -55,16 +212,15 @@ class Bold(Learner):
     """
 
     name = "bold"
-    averages = False
     grid = {}
 
     def __init__(self, base: Learner, order: str = "lifo", **common: Unpack[Common]) -> None:
-        self.base = _fresh(base)
+        self.base = _checked_base(base)
         self.order = check_choice("order", order, ORDERS)
-        if common.get("standardize"):
-            raise InvalidInput("standardize belongs to the base, as in Bold(Banditron(9, 400, standardize=True))")
-        if common.get("ties") is not None:
-            raise InvalidInput("ties belongs to the base, as in Bold(Banditron(9, 400, ties='random'))")
+        for name, value in (("standardize", common.get("standardize") or None), ("ties", common.get("ties"))):
+            if value is not None:
+                hint = f"as in Bold(Banditron(9, 400, {name}={value!r}))"
+                raise InvalidInput(f"{name} belongs to the base", hint, parameter=name)
         self.rule = pooled(base.rule, self.order)
         self.name, self.feedback_type = self.rule.name, base.feedback_type  # type: ignore[misc]
         self.takes_rewards = base.takes_rewards  # type: ignore[misc]
@@ -74,29 +230,29 @@ class Bold(Learner):
 
     @property
     def instances(self) -> int:
-        """How many instances there are: the most rounds that were open at once."""
+        """The number of instances: the most rounds that were open at once."""
         return int(self.state.pool[MADE])
 
-    def _prepare(self, now: int) -> None:
-        """Make room for one more instance if none will be free."""
-        model = self.feedback_model
-        will_be_free = {ANSWERED, EXPIRED} & set(self.ledger.arrived.values())
-        if will_be_free or (model.as_wrong and self.ledger.waits(model.expiring(now))):
+    def _prepare(self) -> None:
+        """Grow the pool if the next round needs one more instance than there is memory for; doubled, to grow rarely."""
+        book = self.book
+        if any(book.ended[number].event in (ANSWERED, EXPIRED) for number in book.to_apply()):
             return
         capacity, needed = self.state.turns.size, self._needed(1)
         if needed > capacity:
-            self.state = self._grown(max(needed, min(2 * capacity, allowed_capacity(self._state_bytes(self.sparse)))))
+            self.state = self._grown(max(needed, min(2 * capacity, MOST_BYTES // self._state_bytes(self.sparse))))
 
     def _with_capacity(self, n_rounds: int) -> Any:
-        """Return the state as a batch of one, with room for so many more rounds open at once."""
+        """Return the state as a batch of one, for `n_rounds` more rounds open at once."""
         state = self._grown(max(self.state.turns.size, self._needed(n_rounds)))
         return type(state)(*(field[None] for field in state))
 
     def _needed(self, n_rounds: int) -> int:
+        """Return the number of instances for `n_rounds` more rounds open at once."""
         return self.instances + max(0, n_rounds - int(self.state.pool[FREE]))
 
     def _grown(self, capacity: int) -> Any:
-        """Return the state with room for so many instances."""
+        """Return the state with memory for `capacity` instances, the ring unrolled."""
         stacked = self.rule.init(stack(self.params), self.size(self.sparse)._replace(n_open=capacity))
         state = type(stacked)(*(field[0] for field in stacked))
         unrolled = self.state._replace(free=np.roll(self.state.free, -self.state.pool[HEAD]))
@@ -108,68 +264,75 @@ class Bold(Learner):
     def predict(self, X: Any) -> Ints:
         """Return the greedy label of every row; explores nothing and changes nothing."""
         with self._lock:
-            return self._speaker(self.state).predict(X)
+            return self._next_instance(self.state).predict(X)
 
     def scores(self, X: Any) -> Array:
         """Return the scores W x of every row, as an (n, K) array."""
         with self._lock:
-            return self._speaker(self.state).scores(X)
+            return self._next_instance(self.state).scores(X)
 
     def probabilities(self, x: Any, allowed: Any = None) -> Array:
-        """Return with which probability each label would be played now; explores nothing and changes nothing."""
+        """Return the probability with which each label would be played now; explores nothing and changes nothing."""
         with self._lock:
-            return self._speaker(self.state).probabilities(x, allowed)
+            return self._next_instance(self.state).probabilities(x, allowed)
 
     def contributions(self, x: Any) -> Contributions:
         """Return the scores of one row in parts: a constant, and what each of its features adds."""
         with self._lock:
-            return self._speaker(self.state).contributions(x)
+            return self._next_instance(self.state).contributions(x)
+
+    def _linear_form(self) -> LinearForm:
+        """Return the linear form of the instance that plays next."""
+        return linear_form(self._next_instance(self.state))
 
     @property
     def weights(self) -> Array:
         """The weights as a (K, d) matrix, a copy."""
         with self._lock:
-            return self._speaker(self.state).weights
+            return self._next_instance(self.state).weights
 
     def weights_of(self, state: Any) -> Array:
         """Return the weights of a state as a (K, d) matrix, a copy."""
-        return self._speaker(state).weights
+        return self._next_instance(state).weights
 
     def _decision(self, play: Play) -> Any:
-        """Return what the caller gets to know of a round, as the base has it."""
+        """Return a round as the base would return it."""
         return self.base._decision(play._replace(extra=play.extra[OWN:]))
 
     def _is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:
-        """Return which of the rounds played rightly."""
+        """Return a mask of the plays that were right."""
         return self.base._is_correct(labels, extras[:, OWN:], y)
 
-    def _speaker(self, state: Any) -> Learner:
-        """Return a learner of the base's kind that knows what one instance knows."""
+    def _next_instance(self, state: Any) -> Learner:
+        """Return the instance that plays next (the one that played most while all wait) as a learner of its own."""
         last = self.order == "lifo"
         ring = (state.pool[HEAD] + (state.pool[FREE] - 1 if last else 0)) % state.free.size
         i = state.free[ring] if state.pool[FREE] else np.argmax(state.turns)
         instance = type(self.base.state)(*(getattr(state, name)[i] for name in self.base.state._fields))
         return self.base._knowing(self.sparse, instance)
 
-    def restore(self, sparse: bool, state: Any, ledger: Ledger, average: Array | None, begun: bool = False) -> None:
-        """Take over a saved state, if its pool is such that the compiled loop can trust it."""
-        check_pool(state, ledger)
-        super().restore(sparse, state, ledger, average, begun)
+    def restore(self, sparse: bool, state: Any, book: Book) -> None:
+        """Take over a saved state; raise ValueError if compiled code cannot trust its pool."""
+        check_pool(state, book)
+        # The base was made without a state; only now is it known that the file has the numbers for one of that size.
+        self.base._reset_state(sparse=False)
+        super().restore(sparse, state, book)
 
     def settings(self) -> dict[str, Any]:
         """Return the constructor's arguments."""
         return {name: getattr(self, name) for name in (*own_parameters(type(self)), *COMMON)}
 
 
-def _fresh(base: Any) -> Learner:
-    """Return the base if it can be one."""
+def _checked_base(base: Any) -> Learner:
+    """Return the base; raise InvalidInput if a pool cannot be made from it."""
     if not isinstance(base, Learner) or base.rule.per_round_state:
-        raise InvalidInput(f"base must be a learner that is no pool, as in Bold(Banditron(9, 400)); got {shown(base)}")
-    if base.ledger.rounds:
+        raise InvalidInput.of("base", "a learner that is no pool", base, "as in Bold(Banditron(9, 400))")
+    if base.book.rounds:
         raise InvalidInput(
-            f"base must be fresh, this {type(base).__name__} has played {base.ledger.rounds} rounds; make a new one"
+            f"base must be new, this {type(base).__name__} has played {base.book.rounds} rounds", "make a new one"
         )
     for name, default in COMMON.items():
-        if name not in ("seed", "standardize", "ties") and getattr(base, name) != default:
-            raise InvalidInput(f"{name} belongs to the pool, as in Bold(base, {name}={getattr(base, name)!r})")
+        value = getattr(base, name)
+        if name not in ("seed", "standardize", "ties") and value != default:
+            raise InvalidInput(f"{name} belongs to the pool", f"as in Bold(base, {name}={value!r})", parameter=name)
     return base

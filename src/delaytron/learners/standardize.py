@@ -4,12 +4,12 @@ r"""Standardised rows for any learner: `standardize=True` puts this around its r
     z_j = \mathrm{clip}\Big(\frac{x_j - \mu_j}{\sigma_j},\, -5,\, 5\Big), \qquad
     \text{the learner sees } \frac{(z_1, \dots, z_d, 1)}{\|(z_1, \dots, z_d, 1)\|}
 
-with the mean and the deviation of every feature over the rows seen so far; a feature that never varied gives 0. This
-needs no answer, so it is never late. They are those of the last refresh, see `kernels.standard`; refreshes come at the
-tick of a round only. An answer is applied to its row as it is standardised when the answer comes.
+with the mean and the deviation of every feature over the rows seen so far; a feature that never varied gives 0. No
+answers are needed, so the statistics are never late. They are refreshed at the tick of a round only, see
+`kernels.standardize`. An answer is applied to its row as it is standardised when the answer comes.
 
-A standardised row has no zeros to skip. So a sparse row is written out, the learner's state is one for d + 1 dense
-features, and a round takes O(K d) whatever the rows are; dense and sparse rows give the same bits.
+A standardised row has no zeros to skip. So a sparse row is written out as a dense one, the learner's state is one for
+d + 1 dense features, and a round takes O(K d) for dense and sparse rows alike; both give the same bits.
 """
 
 from collections import namedtuple
@@ -21,16 +21,19 @@ import numpy as np
 
 from delaytron.compiler.kernel import fill, interpreted, kernel, slot
 from delaytron.kernels.linear import row_of, squared_norm
-from delaytron.kernels.standard import empty_features, is_due, none_seen, refresh_statistics
-from delaytron.kernels.standard_rows import observe, standardize_row
+from delaytron.kernels.standardize import (
+    empty_features,
+    is_due,
+    none_seen,
+    observe,
+    refresh_statistics,
+    standardize_row,
+)
 from delaytron.learners.rule import Rule, step_late
-from delaytron.learners.scoring import NO_LABELS, SCORED, score_rows
-from delaytron.matrices import as_stream
 from delaytron.records import Array, Ints, Play, Row, Size, Stream
 
 if TYPE_CHECKING:
-    from delaytron.learners.base import Learner
-    from delaytron.matrices import Matrix
+    from delaytron.learners.learner import Learner
 
 base_pick: Any = slot()
 base_step: Any = slot()
@@ -40,7 +43,7 @@ base_look: Any = slot()
 
 
 class Statistics(NamedTuple):
-    """What `kernels.standard` keeps of the rows, and room for one."""
+    """The statistics of `kernels.standardize`, and a buffer for one row."""
 
     seen: Ints
     features: Array
@@ -53,7 +56,7 @@ OWN_FIELDS = ("row_seen", "row_features", "row_squares", "row")  # the last one 
 
 @kernel
 def statistics_of(state: Any) -> Statistics:
-    """Return the statistics in a state, by the names that `kernels.standard` has for them."""
+    """Return the statistics in a state, under the names that `kernels.standardize` uses."""
     return Statistics(state.row_seen, state.row_features, state.row_squares, state.row[: state.row_squares.size])
 
 
@@ -82,7 +85,7 @@ def add_constant(row: Array) -> None:
 def pick(
     state: Any, params: Any, x: Row, allowed: Any, u: float, scratch: tuple[Array, Array], extra: Array
 ) -> tuple[int, int, float]:
-    """Count the row in, and let the base play it standardised."""
+    """Add the row to the statistics, and let the base play it standardised."""
     write_out(x.indices, x.values, state.row)
     statistics = statistics_of(state)
     observe(statistics, None, statistics.z)
@@ -103,7 +106,7 @@ def seen_now(state: Any, x: Row) -> Row:
 
 @kernel
 def look(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
-    """Let the base look at the row standardised, without counting it in."""
+    """Let the base look at the standardised row, without adding it to the statistics."""
     return int(base_look(state, params, seen_now(state, x), allowed, scores, p))
 
 
@@ -121,13 +124,13 @@ def step(state: Any, params: Any, past: Play, observation: Any) -> None:
 
 @kernel
 def revise(state: Any, params: Any, past: Play, reward: float) -> None:
-    """Let the base correct a "wrong", about the row as it is standardised now."""
+    """Let the base correct a "wrong" with the row as it is standardised now."""
     base_revise(state, params, as_seen_now(state, past), reward)
 
 
 @kernel
 def tick(state: Any, params: Any, now: int, outstanding: int) -> None:
-    """Refresh how rows are standardised, if it is time, then let the base's clock tick."""
+    """Refresh the statistics if that is due, then let the base's clock tick."""
     statistics = statistics_of(state)
     if is_due(statistics):
         refresh_statistics(statistics, state.row_features.T, False)
@@ -136,14 +139,14 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:
 
 @cache
 def state_with_rows(fields: tuple[str, ...]) -> Any:
-    """Return the class of such states with statistics; a name in this module lets the disk cache find it."""
+    """Return the class of states with these fields and statistics; as a global, so that the disk cache finds it."""
     name = "__".join(("Standardizing", *fields))
     globals()[name] = namedtuple(name, (*fields, *OWN_FIELDS), module=__name__)
     return globals()[name]
 
 
 def init(base: Rule, params: Any, size: Size) -> Any:
-    """Return the base's state for standardised rows, no row seen, and room for one."""
+    """Return the base's state for standardised rows, before any row was seen."""
     n_runs = params[0].size
     written_out = size._replace(sparse=False)
     own = base.init(params, written_out._replace(n_features=size.n_features + 1))
@@ -153,7 +156,7 @@ def init(base: Rule, params: Any, size: Size) -> Any:
 
 @cache
 def standardizing(base: Rule) -> Rule:
-    """Return the rule of a learner with this rule that sees standardised rows; itself where that makes no sense."""
+    """Return a rule around the base that sees standardised rows; the base itself if it is not `standardizable`."""
     if not base.standardizable:
         return base
     names = ("policy", "step", "tick", "observation", "note", "revise", "pick")
@@ -182,6 +185,8 @@ def standardizing(base: Rule) -> Rule:
         grows=base.grows,
         begin_class=base.begin_class,
         standardizes=True,
+        softmax=base.softmax,
+        corrects_exactly=base.corrects_exactly,
     )
 
 
@@ -201,23 +206,15 @@ _standardize_all = fill(standardize_all, "standardize_all")
 _statistics_of = interpreted(statistics_of)
 
 
-def seen_row(learner: "Learner", row: Row) -> Array:
-    """Return a row as the learner would see it now: standardised, with a constant behind it."""
-    out = np.empty((1, learner.n_features + 1))
+def standardized_rows(learner: "Learner", rows: Stream, n_rows: int) -> Array:
+    """Return dense or CSR rows as the learner would see them now: standardised, with a constant behind the features."""
+    out = np.empty((n_rows, learner.n_features + 1))
+    _standardize_all(rows, _statistics_of(learner.state), out)
+    return out
+
+
+def standardized_row(learner: "Learner", row: Row) -> Array:
+    """Return one row as `standardized_rows` does."""
     indptr = None if row.indices is None else np.array([0, row.values.size])
     values = row.values[None] if row.indices is None else row.values
-    _standardize_all(Stream(indptr, row.indices, values, NO_LABELS), _statistics_of(learner.state), out)
-    return np.asarray(out[0])
-
-
-def score_seen_rows(learner: "Learner", rows: "Matrix", W: Array) -> Array:
-    """Return the (n, K) scores of checked rows by the weights of a learner, standardised if it sees them so."""
-    if not learner.rule.standardizes:
-        return score_rows(rows, W, learner.n_classes, learner.sparse)
-    scores = np.empty((rows.shape[0], learner.n_classes))
-    for start in range(0, rows.shape[0], SCORED):
-        part = rows[start : start + SCORED]
-        seen = np.empty((part.shape[0], rows.shape[1] + 1))
-        _standardize_all(as_stream(part, NO_LABELS), _statistics_of(learner.state), seen)
-        scores[start : start + SCORED] = score_rows(seen, W, learner.n_classes, sparse=False)
-    return scores
+    return np.asarray(standardized_rows(learner, Stream(indptr, row.indices, values, np.empty(0, np.int64)), 1)[0])

@@ -1,38 +1,111 @@
-"""The facts of a journal: their kinds, and how they stand on disk."""
+"""Operations on a model, and the facts that a journal keeps of them.
+
+An operation is the argument of `State.apply`; its fact is the operation together with its result. Replay applies the
+operation of a fact again, and compares the results.
+"""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
-from delaytron.records import Ints, Play, Row
+from delaytron.errors import JournalError
+from delaytron.records import Array, Ints, Play, Row
 
-CREATED, DECIDED, ANSWERED, EXPIRED, CANCELLED, CLASS_ADDED, CLASS_RETIRED = range(7)
-ADOPTED, ISSUED, REDEEMED, RECORDED = range(7, 11)  # decided elsewhere; a token; its answer; an answer after expiry
-ISSUED_ELSEWHERE = 11  # a token of another machine
 KINDS = (
     "created",
     "decided",
+    "recorded",
     "answered",
+    "answered late",
     "expired",
+    "released",
     "cancelled",
     "class added",
     "class retired",
-    "adopted",
-    "token issued",
-    "token redeemed",
-    "recorded late",
-    "token issued elsewhere",
 )
-KEPT_DECISIONS = (DECIDED, ADOPTED)
-DECISIONS = (*KEPT_DECISIONS, ISSUED)
+CREATED, DECIDED, RECORDED, ANSWERED, ANSWERED_LATE, EXPIRED, RELEASED, CANCELLED, CLASS_ADDED, CLASS_RETIRED = range(
+    10
+)
+DECISIONS = (DECIDED, RECORDED)
+NOTHING_NOTED = np.empty(0)  # no extra numbers of a round
+
+
+class Decide(NamedTuple):
+    """Choose a label for a row, among the `allowed` ones (None: all that are not retired)."""
+
+    id: str
+    row: Row
+    allowed: Ints | None = None
+
+
+class Record(NamedTuple):
+    """Record a decision that was made elsewhere, with its probability; its row counts as any other.
+
+    `extra` are the numbers that the learner keeps of a round for its update; empty if they are not known.
+    """
+
+    id: str
+    row: Row
+    allowed: Ints | None
+    label: int
+    greedy: int
+    prob: float
+    extra: Array = NOTHING_NOTED
+
+
+class Answer(NamedTuple):
+    """The first answer to a decision that is open, or that expired as wrong and can still be corrected."""
+
+    id: str
+    value: float
+
+
+class AnswerLate(NamedTuple):
+    """The first answer to an expired decision that cannot be corrected (any more): nothing is learned from it."""
+
+    id: str
+    value: float
+
+
+class Expire(NamedTuple):
+    """End the wait for an open decision without an answer."""
+
+    id: str
+
+
+class Release(NamedTuple):
+    """Forget the row of a decision that expired as wrong: it cannot be corrected any more."""
+
+    id: str
+
+
+class Cancel(NamedTuple):
+    """End the wait for an open decision: nothing is learned from it."""
+
+    id: str
+
+
+class AddClass(NamedTuple):
+    """Add a class, or make a retired one active again."""
+
+    name: str | int
+
+
+class RetireClass(NamedTuple):
+    """Retire a class: it is not chosen any more."""
+
+    name: str | int
+
+
+Operation: TypeAlias = Decide | Record | Answer | AnswerLate | Expire | Release | Cancel | AddClass | RetireClass
 
 
 class Decided(msgspec.Struct, array_like=True, frozen=True):
-    """A decision: the row as it was encoded, among which labels it was made, and what came out.
+    """The body of a fact about a decision: the encoded row, the labels it was chosen from, and the result.
 
-    `names` are those of features that the encoder had not told before, with their indices: for explanations only.
+    `names` are new names of features with their indices, for explanations only.
     """
 
     round: int
@@ -43,76 +116,88 @@ class Decided(msgspec.Struct, array_like=True, frozen=True):
     label: int
     prob: float
     extra: bytes
-    names: tuple[tuple[int, str], ...] = ()
+    names: tuple[tuple[int, str], ...]
 
     @property
     def row(self) -> Row:
-        """The row."""
+        """The row, as learners take it."""
         indices = None if self.indices is None else np.frombuffer(self.indices, "<u4").astype(np.uint32)
         return Row(indices, np.frombuffer(self.values, "<f8").astype(np.float64))
 
     @property
-    def play(self) -> Play:
-        """The round, as the update needs it."""
-        extra = np.frombuffer(self.extra, "<f8").astype(np.float64)
-        return Play(self.round, self.row, self.greedy, self.label, self.prob, extra)
-
-    def labels(self, every: Ints) -> Ints:
-        """Return the labels among which it was made, given those of all classes that could be chosen then."""
-        return every if self.allowed is None else np.frombuffer(self.allowed, "<u4").astype(np.int64)
+    def allowed_labels(self) -> Ints | None:
+        """The labels that could be chosen; None for all that were not retired."""
+        return None if self.allowed is None else np.frombuffer(self.allowed, "<u4").astype(np.int64)
 
 
-class Redeemed(msgspec.Struct, array_like=True, frozen=True):
-    """The answer to a decision that a token told: its value, the decision, and when that was made."""
-
-    value: float
-    decided: Decided
-    wall: int
-    clock: int
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode_decided = msgspec.msgpack.Decoder(Decided).decode
-_decode_redeemed = msgspec.msgpack.Decoder(Redeemed).decode
-_decode = msgspec.msgpack.Decoder().decode
+encode = msgspec.msgpack.Encoder().encode  # a number, a name, or a dict of such
+decode = msgspec.msgpack.Decoder().decode
+decode_decided = msgspec.msgpack.Decoder(Decided).decode
 
 
 def encode_decided(play: Play, allowed: Ints | None, names: Iterable[tuple[int, str]] = ()) -> bytes:
-    """Return a decision as bytes; `allowed` is None if all classes could be chosen."""
-    return _encode(decided(play, allowed, names))
-
-
-def decided(play: Play, allowed: Ints | None, names: Iterable[tuple[int, str]] = ()) -> Decided:
-    """Return a decision as a fact tells it."""
+    """Return the body of a fact about a decision."""
     indices = play.x.indices
-    return Decided(
-        play.round,
-        None if indices is None else indices.astype("<u4").tobytes(),
-        play.x.values.astype("<f8").tobytes(),
-        None if allowed is None else allowed.astype("<u4").tobytes(),
-        play.greedy,
-        play.label,
-        play.prob,
-        play.extra.astype("<f8").tobytes(),
-        tuple(names),
+    return encode(
+        Decided(
+            play.round,
+            None if indices is None else indices.astype("<u4").tobytes(),
+            play.x.values.astype("<f8").tobytes(),
+            None if allowed is None else allowed.astype("<u4").tobytes(),
+            play.greedy,
+            play.label,
+            play.prob,
+            play.extra.astype("<f8").tobytes(),
+            tuple(names),
+        )
     )
 
 
-def decode_decided(body: bytes) -> Decided:
-    """Return the decision that a fact tells."""
-    return _decode_decided(body)
+def kind_of(operation: Operation) -> int:
+    """Return the kind of the fact of an operation."""
+    return OPERATIONS.index(type(operation))
 
 
-def decode_redeemed(body: bytes) -> Redeemed:
-    """Return the answer to a token that a fact tells."""
-    return _decode_redeemed(body)
+OPERATIONS: tuple[Any, ...] = (
+    None,
+    Decide,
+    Record,
+    Answer,
+    AnswerLate,
+    Expire,
+    Release,
+    Cancel,
+    AddClass,
+    RetireClass,
+)
 
 
-def encode(value: Any) -> bytes:
-    """Return a plain value (a number, a name, a dict of such) as bytes."""
-    return _encode(value)
+def body_of(operation: Operation, play: Play | None = None, names: Iterable[tuple[int, str]] = ()) -> bytes:
+    """Return the body of the fact of an operation; a decision needs the round that was played."""
+    if isinstance(operation, Decide | Record):
+        if play is None:
+            raise TypeError("a fact about a decision needs its round")
+        return encode_decided(play, operation.allowed, names)
+    if isinstance(operation, Answer | AnswerLate):
+        return encode(operation.value)
+    return encode(operation.name) if isinstance(operation, AddClass | RetireClass) else b""
 
 
-def decode(body: bytes) -> Any:
-    """Return the value that a fact tells."""
-    return _decode(body)
+def operation_of(seq: int, kind: int, id: str | None, body: bytes) -> Operation:
+    """Return the operation of a fact; raise JournalError if its kind is unknown, or it names no decision."""
+    if not CREATED < kind < len(KINDS):
+        raise JournalError(f"fact {seq} is of the unknown kind {kind}", "update delaytron, a newer version wrote it")
+    if kind in (CLASS_ADDED, CLASS_RETIRED):
+        return AddClass(decode(body)) if kind == CLASS_ADDED else RetireClass(decode(body))
+    if id is None:
+        raise JournalError(f"fact {seq} is damaged: it names no decision", "restore the journal from a backup")
+    if kind in DECISIONS:
+        stored = decode_decided(body)
+        if kind == DECIDED:
+            return Decide(id, stored.row, stored.allowed_labels)
+        extra = np.frombuffer(stored.extra, "<f8").astype(np.float64)
+        return Record(id, stored.row, stored.allowed_labels, stored.label, stored.greedy, stored.prob, extra)
+    if kind in (ANSWERED, ANSWERED_LATE):
+        return Answer(id, decode(body)) if kind == ANSWERED else AnswerLate(id, decode(body))
+    operation: Operation = OPERATIONS[kind](id)
+    return operation

@@ -1,38 +1,87 @@
-"""What travels over HTTP: the bodies of requests and of replies."""
+"""Bodies of requests and replies, and how the body of a request is read and checked."""
 
-from typing import Annotated, Any, Literal
+import json
+from typing import Annotated, Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from delaytron.checks import did_you_mean
+from delaytron.errors import LONGEST_SHOWN, DelaytronError, InvalidInput
 from delaytron.learners import DEFAULT_LEARNER
-from delaytron.service.counts import Accuracy, ClassCounts, ClassName, Staleness, WaitCount
+from delaytron.service.problems import Malformed, ProblemReply
 
+LONGEST_INTEGER = 4_300  # digits that Python and msgspec convert
 RECENT = 20  # decisions that are shown
 MODEL_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # cannot be a path
 
-ModelName = Annotated[str, Meta(pattern=MODEL_NAME)]
-DecisionId = Annotated[str, Meta(min_length=1, max_length=200)]
-Features = dict[str, Any] | list[Any]
-Share = Annotated[float, Meta(ge=0, le=1)]
-Result = Literal["applied", "duplicate", "late_corrected", "late_recorded", "cancelled"]
-Status = Literal["open", "answered", "expired", "cancelled"]
-STATUSES: tuple[Status, ...] = ("open", "answered", "expired", "cancelled")  # by their numbers in a journal
+T = TypeVar("T")
+ClassName = str | int
+Result = Literal["accepted", "duplicate", "corrected", "late", "cancelled"]
+Status = Literal["open", "answered", "expired", "cancelled"]  # the names of `answers.Status`
+
+# Fields of requests: the description says what a value must be, in errors as in the OpenAPI document.
+Id = Annotated[
+    Annotated[str, Meta(min_length=1, max_length=200)] | None, Meta(description="a string of 1 to 200 bytes")
+]
+Allowed = Annotated[list[ClassName] | None, Meta(description="a list of strings or integers")]
+FEATURES = "an object, or a list of numbers or of pairs of an index and a number"
+Features = Annotated[dict[str, Any] | list[Any], Meta(description=FEATURES)]
+Wait = Annotated[int | str | None, Meta(description="a number of decisions, or a time such as '6h'")]
+
+
+class ClassCounts(Struct):
+    """Counts of the decisions for one class, and their mean reward."""
+
+    name: ClassName
+    retired: bool
+    played: int
+    answered: int
+    mean_reward: float | None
+
+
+class WaitCount(Struct):
+    """The number of answers that took at most `seconds`, and more than half of that."""
+
+    seconds: float
+    answers: int
+
+
+class Accuracy(Struct):
+    """The mean reward of the answers, and what it would be if all open decisions were wrong (`low`) or right."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class Staleness(Struct):
+    """How far a front end lags behind the learner, in seconds and in decisions, and what that adds to the bound."""
+
+    seconds: float
+    decisions: int
+    bound: str
 
 
 class NewModel(Struct, forbid_unknown_fields=True):
-    """A model to be made, as `dt.Model` takes it. `stateless`: its decisions travel in tokens, unless one says not."""
+    """A model to be made, with the parameters of `dt.Model`."""
 
-    name: ModelName
-    classes: Annotated[list[ClassName], Meta(min_length=2)]
-    learner: str = DEFAULT_LEARNER
-    parameters: dict[str, Any] = {}
-    features: str | int | list[str] = "hashed"
-    bits: Annotated[int, Meta(ge=1, le=24)] = 18
-    ngrams: Annotated[int, Meta(ge=1, le=8)] = 1
-    expire_after: int | str | None = None
-    on_expiry: Literal["drop", "wrong"] = "drop"
-    seed: int | None = None
-    stateless: bool = False
+    name: Annotated[
+        str,
+        Meta(pattern=MODEL_NAME, description="1 to 64 letters, digits, _ or -, the first a letter or a digit"),
+    ]
+    classes: Annotated[list[ClassName], Meta(min_length=2, description="a list of strings or integers, two at least")]
+    learner: Annotated[str, Meta(description="the name of a learner")] = DEFAULT_LEARNER
+    parameters: Annotated[dict[str, Any], Meta(description="an object")] = {}
+    features: Annotated[
+        str | int | list[str], Meta(description='"hashed", a number of features, or a list of their names')
+    ] = "hashed"
+    bits: Annotated[int, Meta(ge=1, le=24, description="an integer from 1 to 24")] = 18
+    ngrams: Annotated[int, Meta(ge=1, le=8, description="an integer from 1 to 8")] = 1
+    expire_after: Wait = None
+    on_expiry: Annotated[Literal["drop", "wrong"], Meta(description='"drop" or "wrong"')] = "drop"
+    correct_within: Wait = None
+    seed: Annotated[int | None, Meta(description="an integer")] = None
 
 
 class ModelReply(Struct):
@@ -45,7 +94,7 @@ class ModelReply(Struct):
     features: str | int | list[str]
     expire_after: int | str | None
     on_expiry: str
-    stateless: bool
+    correct_within: int | str | None
     decisions: int
     open: int
 
@@ -60,35 +109,35 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
     """What to decide about: an object of named features, a list of numbers, or pairs of an index and a number."""
 
     features: Features
-    id: DecisionId | None = None
-    allowed: list[ClassName] | None = None
-    stateless: bool | None = None
+    id: Id = None
+    allowed: Allowed = None
+
+
+Decisions = Annotated[list[DecisionRequest], Meta(min_length=1)]
 
 
 class DecisionBatch(Struct, forbid_unknown_fields=True):
     """Several decisions at once: all of them are made, or none."""
 
-    decisions: Annotated[list[DecisionRequest], Meta(min_length=1)]
+    decisions: Decisions
 
 
 class DecisionBody(Struct, forbid_unknown_fields=True):
-    """One of both; a body has either `features` or `decisions`."""
+    """A decision or a batch: a body has either `features` or `decisions`."""
 
-    features: Features | UnsetType = UNSET
-    id: DecisionId | None = None
-    allowed: list[ClassName] | None = None
-    stateless: bool | None = None
-    decisions: Annotated[list[DecisionRequest], Meta(min_length=1)] | UnsetType = UNSET
+    features: Annotated[Features | UnsetType, Meta(description=FEATURES)] = UNSET
+    id: Id = None
+    allowed: Allowed = None
+    decisions: Annotated[Decisions | UnsetType, Meta(description="a list of at least one object")] = UNSET
 
 
 class DecisionReply(Struct):
-    """A decision; a stateless one is answered with its token."""
+    """A decision."""
 
     id: str
     label: ClassName
-    probability: float
+    prob: float
     round: int
-    token: str | UnsetType = UNSET
 
 
 class DecisionReplies(Struct):
@@ -98,45 +147,37 @@ class DecisionReplies(Struct):
 
 
 class FeedbackRequest(Struct, forbid_unknown_fields=True):
-    """The answer to a decision, named by its id or its token: `correct`, `reward`, or the true `label`."""
+    """The answer to a decision, named by its id: `correct`, `reward`, or the true `label`."""
 
-    id: DecisionId | None = None
-    token: str | None = None
-    correct: bool | None = None
-    reward: Share | None = None
-    label: ClassName | None = None
+    id: Id = None
+    correct: Annotated[bool | None, Meta(description="true or false")] = None
+    reward: Annotated[Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="a number from 0 to 1")] = None
+    label: Annotated[ClassName | None, Meta(description="a string or an integer")] = None
+
+
+Answers = Annotated[list[FeedbackRequest], Meta(min_length=1)]
 
 
 class FeedbackBatch(Struct, forbid_unknown_fields=True):
     """Several answers at once; each has its own result."""
 
-    feedback: Annotated[list[FeedbackRequest], Meta(min_length=1)]
+    feedback: Answers
 
 
 class FeedbackBody(FeedbackRequest, forbid_unknown_fields=True):
-    """One of both; a body that has `feedback` has nothing else."""
+    """An answer or a batch: a body that has `feedback` has nothing else."""
 
-    feedback: Annotated[list[FeedbackRequest], Meta(min_length=1)] | UnsetType = UNSET
+    feedback: Annotated[Answers | UnsetType, Meta(description="a list of at least one object")] = UNSET
 
 
 class FeedbackReply(Struct):
-    """What became of an answer."""
+    """The result of an answer or of a cancellation."""
 
     result: Result
 
 
-class ProblemReply(Struct, rename={"kind": "type"}):
-    """Why a request was refused (RFC 9457); `result` is the last word of its type."""
-
-    kind: str
-    title: str
-    status: int
-    detail: str
-    result: str
-
-
 class FeedbackOutcome(Struct):
-    """What became of one answer of several: the status that it would have had alone, and its result or the problem."""
+    """The outcome of one answer of several: the status that it would have had alone, and its result or the problem."""
 
     id: str | None
     status: int
@@ -145,20 +186,20 @@ class FeedbackOutcome(Struct):
 
 
 class FeedbackReplies(Struct):
-    """What became of several answers, in their order."""
+    """The outcomes of several answers, in their order."""
 
     results: list[FeedbackOutcome]
 
 
 class DecisionState(Struct):
-    """A decision, and what became of it; times are ISO 8601. Of a purged one little is left."""
+    """A decision and its status; times are ISO 8601. Of a purged one only `id`, `status`, `label`, `value` are left."""
 
     id: str
     status: Status
     label: ClassName
     value: float | None
     purged: bool
-    probability: float | None = None
+    prob: float | None = None
     greedy: ClassName | None = None
     round: int | None = None
     decided_at: str | None = None
@@ -177,7 +218,7 @@ class ExplanationReply(Struct):
 class NewClass(Struct, forbid_unknown_fields=True):
     """A class to be added."""
 
-    name: ClassName
+    name: Annotated[ClassName, Meta(description="a string or an integer")]
 
 
 class StatsReply(Struct):
@@ -188,9 +229,8 @@ class StatsReply(Struct):
     answered: int
     expired: int
     cancelled: int
+    corrected: int
     late: int
-    issued: int
-    redeemed: int
     oldest_seconds: float | None
     accuracy: Accuracy
     decisions_per_second: float
@@ -224,3 +264,150 @@ class RecentDecisions(Struct):
     """The last decisions, the newest first."""
 
     decisions: list[DecisionState]
+
+
+class BodyReader(Generic[T]):
+    """Reads the bodies of one route; `example` is a valid body, for error messages.
+
+    Examples
+    --------
+    >>> reader = BodyReader(NewClass, '{"name": "huge"}')
+    >>> reader.read(b'{"name": "tiny"}').name
+    'tiny'
+    >>> reader.read(b'{"name": 1.5}')
+    Traceback (most recent call last):
+    ...
+    delaytron.errors.InvalidInput: name must be a string or an integer, got 1.5
+    """
+
+    def __init__(self, kind: type[T], example: str) -> None:
+        self._kind = kind
+        self._decoder = msgspec.json.Decoder(kind)
+        self._send = f"send an object such as {example}"
+
+    def read(self, body: bytes) -> T:
+        """Return the message in a body; raise Malformed if it is not JSON, and InvalidInput if it is another message.
+
+        Where msgspec refuses a body, it is decoded once more without types and compared with them field by field: the
+        error has the path and the value of the first wrong field as data, which msgspec has only in its message.
+        """
+        try:
+            return self._decoder.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            try:
+                raise self._explain(body) from None
+            except RecursionError:
+                raise InvalidInput("the body is nested too deeply", "send flat features") from None
+
+    def _explain(self, body: bytes) -> DelaytronError:
+        if not body.strip():
+            return Malformed("the body is empty", self._send)
+        try:
+            found = json.loads(
+                body.decode(),
+                parse_int=lambda digits: int(digits) if len(digits) < LONGEST_INTEGER else float("inf"),
+                parse_constant=self._refuse_constant,
+            )
+            msgspec.json.encode(found)
+        except json.JSONDecodeError as problem:
+            return Malformed(f"the body must be JSON: {problem.msg} (character {problem.pos})", self._send)
+        except UnicodeDecodeError:
+            return Malformed("the body must be JSON in UTF-8, got other bytes", self._send)
+        except UnicodeEncodeError:
+            return Malformed("the body must be JSON in Unicode, got half of a \\u escape", self._send)
+        if not isinstance(found, dict):
+            return InvalidInput(f"the body must be an object, got {_shown(found)}", self._send, allowed="an object")
+        # A key that is given twice hides its first value here, but not from msgspec: then nothing is found.
+        unknown = InvalidInput("the body must have every field once, and of the right type", self._send)
+        return _too_large_number(found) or _wrong_field(self._kind, found, "") or unknown
+
+    def _refuse_constant(self, name: str) -> NoReturn:
+        raise Malformed(f"the body must be JSON, which has no {name}", self._send)
+
+
+def _too_large_number(body: Any) -> InvalidInput | None:
+    """Return the error for the first number beyond the floats; JSON has no infinity, so that is how one is read."""
+    waiting = [("", body)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, float) and value in (float("inf"), float("-inf")):
+            return InvalidInput(
+                f"a number in {path} must fit into a 64-bit float, got a larger one", "scale it", parameter=path
+            )
+        if isinstance(value, dict):
+            waiting += [(f"{path}.{name}" if path else name, inner) for name, inner in reversed(value.items())]
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{place}]", value[place]) for place in reversed(range(len(value)))]
+    return None
+
+
+def _wrong_field(kind: Any, found: dict[str, Any], path: str) -> InvalidInput | None:
+    """Return the error for the first field of an object that its message type refuses; None if there is none."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    within, stem = (f"{path}: ", f"{path}.") if path else ("", "")
+    for name, value in found.items():
+        if name not in fields:
+            hint = did_you_mean(name, fields) or f"known are {', '.join(fields)}"
+            return InvalidInput(f"{within}there is no field {_shown(name)}", hint, parameter=f"{stem}{name}")
+        error = _wrong_value(fields[name].type, value, f"{stem}{name}")
+        if error is not None:
+            return error
+    for name, field in fields.items():
+        if field.required and name not in found:
+            allowed = _description(field.type)
+            return InvalidInput(
+                f"{within}the field {name} is missing",
+                f"it must be {allowed}",
+                parameter=f"{stem}{name}",
+                allowed=allowed,
+            )
+    return None
+
+
+def _wrong_value(kind: Any, value: Any, path: str) -> InvalidInput | None:
+    """Return the error for the value of a field, or for the first wrong entry of a list; None if it is right."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        pass
+    else:
+        return None
+    entry = _entry_type(kind)
+    if entry is not None and isinstance(value, list):
+        for place, inner in enumerate(value):
+            at = f"{path}[{place}]"
+            if isinstance(inner, dict) and isinstance(entry, type) and issubclass(entry, Struct):
+                error = _wrong_field(entry, inner, at)
+                if error is not None:
+                    return error
+            else:
+                try:
+                    msgspec.convert(inner, entry)
+                except msgspec.ValidationError:
+                    return InvalidInput.of(path, _description(kind), inner, got=f"{_shown(inner)} at {at}")
+    return InvalidInput.of(path, _description(kind), value, got=_shown(value))
+
+
+def _description(kind: Any) -> str:
+    """Return what a value of a field must be."""
+    return next(str(meta.description) for meta in kind.__metadata__ if meta.description)
+
+
+def _entry_type(kind: Any) -> Any:
+    """Return the type of the entries, if a field takes a list; else None.
+
+    Examples
+    --------
+    >>> _entry_type(Annotated[list[int] | None, Meta(description="numbers")]), _entry_type(str)
+    (<class 'int'>, None)
+    """
+    if get_origin(kind) is list:
+        return get_args(kind)[0]
+    parts = get_args(kind)[:1] if get_origin(kind) is Annotated else get_args(kind)
+    return next((found for found in map(_entry_type, parts) if found is not None), None)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as JSON, cut where it is long."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."

@@ -1,16 +1,21 @@
-"""All routes of the service, in one table: the document that describes them is made of it."""
+"""The table of routes, and the OpenAPI 3.1 document generated from it."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
-from delaytron.service import messages
-from delaytron.service.keys import Scope
+import msgspec
 
-ADMIN: Scope = "admin"  # whose keys may call a route
+from delaytron._version import __version__
+from delaytron.service import messages
+from delaytron.service.problems import MEDIA_TYPE, TITLES, ProblemReply
+from delaytron.service.security import Scope
+
+ADMIN: Scope = "admin"
 CLIENT: Scope = "client"
 
 
 class RouteInfo(NamedTuple):
-    """A route: its handler, who may call it, and the messages that it takes and returns, by status."""
+    """A route: its handler, the scope of keys that may call it, its body, and its replies by status."""
 
     method: str
     path: str
@@ -29,7 +34,7 @@ ROUTES = (
         "POST",
         "/v1/models",
         "create_model",
-        "Make a model; the same one again is found",
+        "Make a model, or find the same one",
         ADMIN,
         messages.NewModel,
         {201: messages.ModelReply, 200: messages.ModelReply},
@@ -41,7 +46,7 @@ ROUTES = (
         "POST",
         f"{MODEL}/decisions",
         "decide",
-        "Decide now, once or for a batch",
+        "Decide now, once or for a batch; the same id with the same input returns the stored decision",
         CLIENT,
         messages.DecisionBody,
         {200: (messages.DecisionReply, messages.DecisionReplies)},
@@ -60,7 +65,7 @@ ROUTES = (
         "GET",
         f"{MODEL}/decisions/{{id:path}}",
         "show_decision",
-        "A decision, and what became of it",
+        "A decision and its status",
         replies={200: messages.DecisionState},
         refusals=(404,),
     ),
@@ -68,7 +73,7 @@ ROUTES = (
         "DELETE",
         f"{MODEL}/decisions/{{id:path}}",
         "cancel",
-        "Want no answer to a decision any more",
+        "Cancel an open decision; later feedback for it is ignored",
         replies={200: messages.FeedbackReply},
         refusals=(404, 409),
     ),
@@ -80,7 +85,7 @@ ROUTES = (
         CLIENT,
         messages.FeedbackBody,
         {200: (messages.FeedbackReply, messages.FeedbackReplies)},
-        (403, 404, 409, 410, 429),
+        (404, 409, 410, 429),
     ),
     RouteInfo(
         "GET",
@@ -94,7 +99,7 @@ ROUTES = (
         "POST",
         f"{MODEL}/classes",
         "add_class",
-        "Add a class, or let a retired one come back",
+        "Add a class, or one that was retired",
         ADMIN,
         messages.NewClass,
         {200: messages.ModelReply},
@@ -104,7 +109,7 @@ ROUTES = (
         "DELETE",
         f"{MODEL}/classes/{{label:path}}",
         "retire_class",
-        "Let a class not be chosen any more",
+        "Retire a class: it is not chosen any more",
         ADMIN,
         replies={200: messages.ModelReply},
         refusals=(404,),
@@ -119,11 +124,106 @@ ROUTES = (
         "GET",
         f"{MODEL}/digest",
         "digest",
-        "A hash of all that the model knows",
+        "A hash of the state of the model",
         replies={200: messages.DigestReply},
         refusals=(404,),
     ),
-    RouteInfo("GET", "/healthz", "healthz", "Whether the service is there", None, replies={200: messages.Health}),
-    RouteInfo("GET", "/readyz", "readyz", "Whether it can decide", None, replies={200: messages.Health}),
+    RouteInfo("GET", "/healthz", "healthz", "Whether the service runs", None, replies={200: messages.Health}),
+    RouteInfo("GET", "/readyz", "readyz", "Whether the service can decide", None, replies={200: messages.Health}),
     RouteInfo("GET", "/metrics", "metrics", "Counts for Prometheus", CLIENT, replies={200: str}),
 )
+
+
+EVERYWHERE = (401, 403, 429, 503)  # statuses that any route with a key may have
+WITH_BODY = (400, 408, 413, 422)
+REF = "#/components/schemas/{name}"
+FEATURES = {  # in more detail than the type of the message
+    "description": "named features; or a number for each feature; or pairs of an index and a number",
+    "anyOf": [
+        {"type": "object"},
+        {"type": "array", "items": {"type": "number"}},
+        {"type": "array", "items": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "number"}]}},
+    ],
+}
+ALONE_OR_MANY = {
+    messages.DecisionBody: (messages.DecisionRequest, messages.DecisionBatch),
+    messages.FeedbackBody: (messages.FeedbackRequest, messages.FeedbackBatch),
+}
+
+
+PARAMETERS = {  # of paths
+    "name": {"type": "string", "pattern": messages.MODEL_NAME},
+    "id": {"type": "string", "minLength": 1},
+    "label": {"type": "string", "minLength": 1},
+}
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+}
+
+
+@cache
+def document() -> bytes:
+    """Return the OpenAPI document as JSON.
+
+    Examples
+    --------
+    >>> msgspec.json.decode(document())["openapi"]
+    '3.1.0'
+    """
+    types: list[Any] = [ProblemReply]
+    paths: dict[str, Any] = {}
+
+    def schema(listed: Any) -> dict[str, Any]:
+        """Return references to a message type, or to one of several; their schemas become components."""
+        kinds = listed if isinstance(listed, tuple) else (listed,)
+        types.extend(kinds)
+        refs = [{"$ref": REF.format(name=kind.__name__)} for kind in kinds]
+        return refs[0] if len(refs) == 1 else {"oneOf": refs}
+
+    for route in ROUTES:
+        parameters = [
+            {"name": name, "in": "path", "required": True, "schema": kind}
+            for name, kind in PARAMETERS.items()
+            if f"{{{name}" in route.path
+        ]
+        responses: dict[str, Any] = {}
+        for status, reply in route.replies.items():
+            kind, found = ("text/plain", {"type": "string"}) if reply is str else ("application/json", schema(reply))
+            responses[str(status)] = {"description": "done", "content": {kind: {"schema": found}}}
+        more = (*EVERYWHERE, *WITH_BODY, *(() if "{" not in route.path else (404,)))
+        for status in sorted({*route.refusals, *more}):
+            content = {MEDIA_TYPE: {"schema": schema(ProblemReply)}}
+            responses[str(status)] = {"description": TITLES[status], "content": content}
+        operation: dict[str, Any] = {
+            "operationId": route.handler,
+            "summary": route.summary,
+            "parameters": [*parameters, *([IDEMPOTENCY_KEY] if route.repeatable else [])],
+            "responses": responses,
+        }
+        if route.scope is None:
+            operation["security"] = []
+        if route.body is not None:
+            content = {"application/json": {"schema": schema(ALONE_OR_MANY.get(route.body, route.body))}}
+            operation["requestBody"] = {"required": True, "content": content}
+        paths.setdefault(route.path.replace(":path}", "}"), {})[route.method.lower()] = operation
+    _, components = msgspec.json.schema_components(types, ref_template=REF)
+    components["DecisionRequest"]["properties"]["features"] = FEATURES
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Delaytron",
+                "version": __version__,
+                "summary": "Decide now, learn when the answer comes",
+            },
+            "paths": paths,
+            "components": {
+                "schemas": components,
+                "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            },
+            "security": [{"key": []}, {}],
+        }
+    )

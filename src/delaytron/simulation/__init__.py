@@ -1,1 +1,1 @@
-"""Runs: one, replayed from arrays, or many, drawn from seeds, with what came out."""
+"""Simulated runs: one replayed from arrays, or many drawn from seeds, and their results."""

@@ -1,23 +1,29 @@
-"""What came out of a simulation: errors of every run at every checkpoint, as numbers, table or figure."""
+"""Results of a simulation: errors of every run at every checkpoint, as numbers, table or figure."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from delaytron.extras import needs
+from delaytron.formats import assignments, with_margin
+from delaytron.notebooks import Curve, curve_figure, facts, page, table
+from delaytron.plotting import COLOURS, DASHES, draw_band, draw_majority, save_figure
 from delaytron.records import Array, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.artist import Artist
 
     from delaytron.simulation.scenarios import SimulationConfig
 
-MAJORITY = "always the most frequent class"  # beside the errors of learners: what each has to beat
 
-Setting = dict[str, Any]  # parameters of a learner, by name: whatever its constructor takes
+MAJORITY = "always the most frequent class"  # the baseline beside the errors of learners
+
+Setting = dict[str, Any]  # parameters of a learner by name, as its constructor takes them
 
 
 class Errors(TypedDict):
@@ -37,7 +43,7 @@ class Mean(NamedTuple):
 
     @property
     def known_margin(self) -> float | None:
-        """The margin as JSON has it: none for a single run."""
+        """The margin, None for a single run."""
         return None if np.isnan(self.margin) else self.margin
 
 
@@ -49,16 +55,11 @@ def mean_of(values: Array) -> Mean:
     >>> mean_of(np.array([1.0, 2.0, 3.0]))
     Mean(value=2.0, margin=2.484...)
     """
-    from scipy.special import stdtrit  # noqa: PLC0415 - slow to import
-
-    n = values.size
-    if n < 2:
-        return Mean(float(values.mean()), float("nan"))
-    return Mean(float(values.mean()), float(stdtrit(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n)))
+    return Mean(float(values.mean()), float(half_widths(values)))
 
 
 def index_from_which_below(errors: Array, target: float | Array) -> int | None:
-    """Return the index from which on errors stay at or below a target; None if they are above it at the end.
+    """Return the index from which on errors are at most a target; None if they are above it at the end.
 
     Examples
     --------
@@ -89,7 +90,7 @@ class Result:
     losses : (runs, checkpoints, 2) array, optional
         Losses of the scores so far: the hinge, and the hinge where the greedy label is wrong.
     config : SimulationConfig, optional
-        What rows and delays can be drawn from again.
+        From which rows and delays can be drawn again.
     form : {"dense", "sparse"}, optional
         How the rows were stored, on which last digits depend; not known of runs that an experiment has kept.
     majority_error : float, optional
@@ -120,7 +121,7 @@ class Result:
 
     @property
     def greedy_error(self) -> Array:
-        """The average error of the greedy labels over all rounds, per run: what it would be without exploring."""
+        """The average error of the greedy labels over all rounds, per run: the error without exploration."""
         return np.asarray(self.mistakes[:, -1, 1] / self.rounds[-1])
 
     def errors(self) -> Errors:
@@ -175,14 +176,29 @@ class Result:
 
     def plot(self, path: str | Path) -> None:
         """Save the error curves on log-log axes, with a band over the runs, as a figure."""
-        from delaytron.simulation.plots import plot_curves  # noqa: PLC0415 - needs matplotlib
-
         plot_curves([self], path)
 
     def _repr_html_(self) -> str:
-        from delaytron.simulation.notebook import show  # noqa: PLC0415 - for notebooks only
-
-        return show(self)
+        """Return the errors of the best setting, its curve with a 95 % interval, and the errors of all settings."""
+        parts = sorted((part for _, part in self.groups()), key=lambda part: part.final_error.mean())
+        best = parts[0]
+        error, greedy = _error_cells(best)
+        about: dict[str, Any] = {
+            "delay": self.delay,
+            "runs": f"{len(best.run)} of {self.rounds[-1]} rounds",
+            "error": error,
+            "greedy error": greedy,
+            "most frequent class (dashed)": self.majority_error,
+        }
+        if best.parameters[0]:
+            about = {"best setting" if len(parts) > 1 else "setting": assignments(best.parameters[0])} | about
+        rates = best.error_rate
+        margins = half_widths(rates).tolist()
+        curve = Curve("error so far", self.rounds.tolist(), rates.mean(axis=0).tolist(), margins)
+        rows = ((assignments(part.parameters[0]), *_error_cells(part)) for part in parts)
+        settings = table(("setting", "error", "greedy error"), rows, len(parts)) if len(parts) > 1 else ""
+        title = f"{self.learner} on {self.dataset}"
+        return page(title, facts(about), curve_figure(curve, self.majority_error), settings)
 
     def __repr__(self) -> str:
         what = f"{self.learner} on {self.dataset}, {self.delay}, {len(self.run)} runs of {self.rounds[-1]} rounds"
@@ -190,7 +206,94 @@ class Result:
 
 
 def _key(value: Any) -> Hashable:
-    """Return something to look a setting up by: equal for equal settings, also where a value is a list."""
+    """Return a key of a setting for a dict: equal for equal settings, also where a value is a list."""
     if isinstance(value, dict):
         return frozenset((name, _key(inner)) for name, inner in value.items())
     return ("list", *map(_key, value)) if isinstance(value, list) else value
+
+
+def _error_cells(part: Result) -> tuple[str, str]:
+    errors = part.errors()
+    played = with_margin(errors["error"], errors["error_margin"])
+    return played, with_margin(errors["greedy_error"], errors["greedy_error_margin"])
+
+
+def half_widths(values: Array) -> Array:
+    """Return the half widths of the 95 % intervals of means over the first axis, the runs; NaN for a single run.
+
+    Examples
+    --------
+    >>> half_widths(np.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])).round(3).tolist()
+    [2.484, 0.0]
+    """
+    from scipy.special import stdtrit  # noqa: PLC0415 - slow to import
+
+    n = len(values)
+    if n < 2:
+        return np.full(values.shape[1:], np.nan)
+    return np.asarray(stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n))
+
+
+WIDEST = 44  # characters of a title or a label in one panel
+
+
+def plot_curves(results: Sequence[Result], path: str | Path) -> None:
+    """Save a figure: a column of panels per learner, each curve with a band from its lowest to its highest run.
+
+    Where settings are compared, every delay has a row of panels and every setting a colour; else the delays
+    have the colours.
+    """
+    needs("matplotlib")
+    from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import
+
+    settings = [setting for result in results for setting in result.parameters]
+    names = dict.fromkeys(name for setting in settings for name in setting)
+    varying = [name for name in names if len({setting[name] for setting in settings if name in setting}) > 1]
+    learners = list(dict.fromkeys(result.learner for result in results))
+    rows = list(dict.fromkeys(result.delay if varying else "" for result in results))
+    width = 4.2 * len(learners) + 0.6
+    height = 3.0 * len(rows) + 0.8
+    figure = Figure(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(len(rows), len(learners), sharex=True, sharey=True, squeeze=False)
+    lines: dict[str, Artist] = {}
+    for result in results:
+        panel = panels[rows.index(result.delay if varying else ""), learners.index(result.learner)]
+        _draw_result(panel, result, varying, lines)
+    if (majority := results[0].majority_error) is not None:
+        lines[MAJORITY], *_ = [draw_majority(panel, majority) for panel in panels.flat]
+    scale = "log" if any((result.error_rate > 0).any() for result in results) else "linear"
+    for (row, column), panel in np.ndenumerate(panels):
+        panel.set(xscale=scale, yscale=scale)
+        panel.grid(visible=True, which="major", alpha=0.3)
+        panel.set_title("\n".join(filter(None, [learners[column], fill(rows[row], WIDEST)])), fontsize=9)
+        if row == len(rows) - 1:
+            panel.set_xlabel("rounds")
+        if column == 0:
+            panel.set_ylabel("error of the played labels")
+    columns = max(1, int(11 * width) // (max(map(len, lines)) + 7))
+    figure.set_figheight(height + 0.2 * -(-sum(1 + label.count("\n") for label in lines) // columns))
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=columns, fontsize=9, frameon=False)
+    figure.suptitle(f"{results[0].dataset}: error so far against rounds")
+    save_figure(figure, path)
+
+
+def _draw_result(panel: Any, result: Result, varying: Sequence[str], lines: "dict[str, Artist]") -> None:
+    """Draw the mean error of every setting with a band over its runs; add the lines by their labels."""
+    for setting, part in result.groups():
+        label = fill(result.delay, WIDEST)
+        if varying:
+            label = ", ".join(f"{name}={setting[name]}" for name in varying if name in setting) or result.learner
+        place = [*lines, label].index(label)  # the same label has the same style in every panel
+        errors = np.where(part.error_rate > 0, part.error_rate, np.nan)  # a log axis has no 0
+        shown = ~np.isnan(errors).any(axis=0)
+        errors = errors[:, shown]
+        line = draw_band(
+            panel,
+            part.rounds[shown],
+            errors.mean(axis=0),
+            errors.min(axis=0),
+            errors.max(axis=0),
+            color=COLOURS[place % len(COLOURS)],
+            linestyle=DASHES[place // len(COLOURS) % len(DASHES)],
+        )
+        lines.setdefault(label, line)

@@ -1,4 +1,4 @@
-"""Logs of runs as they are played: a Parquet file for each, some thousand rounds at a time."""
+"""Logs of simulated runs: a Parquet file for each, written in pieces while they are played."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -11,35 +11,38 @@ import numpy as np
 from delaytron.checks import check_path
 from delaytron.datasets import Dataset, FileStream
 from delaytron.errors import InvalidInput
+from delaytron.errors import Setting as Mention
 from delaytron.extras import needs
-from delaytron.files.advice import with_advice
-from delaytron.files.atomic import replacing
+from delaytron.files.atomic import cannot, replacing
 from delaytron.formats import assignments
 from delaytron.learners import Dilute, Learner
-from delaytron.logs.feature_columns import dense_column, sparse_column
-from delaytron.logs.schema import DENSE, SPARSE, About, log_schema
-from delaytron.records import Array, Bools, Ints, RoundRing, Scenarios, Stream
+from delaytron.logs.schema import DENSE, SPARSE, About, dense_column, log_schema, sparse_column
+from delaytron.records import Array, Ints, RoundRing, Stream
 from delaytron.simulation.results import Setting
 from delaytron.simulation.scenarios import SimulationConfig, draw_delays
-from delaytron.simulation.windows import Window
+from delaytron.simulation.simulate import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SECOND = 10**9  # nanoseconds: a round takes one second
-PIECE_BYTES = 2**23  # of the features of the rounds that are written at once
+PIECE_BYTES = 2**23  # of the features in one piece
 MOST_ROUNDS, LEAST_ROUNDS = 8192, 64  # in one piece
 
 
 @dataclass(frozen=True)
 class LogPlan:
-    """Which file the log of each run goes to, and what all of them share."""
+    """The file of the log of each run, and what all of them have in common."""
 
     paths: dict[tuple[int, int], Path]  # by run and entry of the parameter grid
     about: About
     learners: Sequence[str]
     sparse: bool
     n_rounds: int  # in one piece
+
+    def open(self, jobs: Sequence[tuple[int, int]], config: SimulationConfig) -> "RunLogs":
+        """Return the logs of some of the runs, which are files within a `with` block."""
+        return RunLogs(self, jobs, config)
 
 
 def plan_logs(
@@ -50,17 +53,27 @@ def plan_logs(
     runs: int,
     n_rounds: int,
 ) -> LogPlan:
-    """Return where logs go: one run to the file that is named, several to files of a folder; or raise."""
+    """Return the files of the logs: `target` for one run, a file in that folder for each of several.
+
+    Raises InvalidInput if a learner plays several labels, or the folder cannot be created.
+    """
     for learner in learners:
         if isinstance(getattr(learner, "base", learner), Dilute):
-            raise InvalidInput(f"a log has one label for each decision, {learner.name} plays several; leave out log")
+            problem = f"a log has one label for each decision, {learner.name} plays several"
+            raise InvalidInput(problem, ("leave out ", Mention("log")))
     path = check_path("log", target)
     keys = [(run, entry) for entry in range(len(settings)) for run in range(runs)]
     if len(keys) == 1:
         paths = {keys[0]: path}
     else:
-        paths = {(run, entry): path / _name(run, entry, len(settings)) for run, entry in keys}
-        _make_folder(path, len(keys))
+        named = "setting-{entry}-run-{run}.parquet" if len(settings) > 1 else "run-{run}.parquet"
+        paths = {(run, entry): path / named.format(run=run, entry=entry) for run, entry in keys}
+        if path.suffix.lower() == ".parquet" or path.is_file():
+            raise InvalidInput.of("log", f"a folder, since each of the {len(keys)} runs has a file", str(path))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise cannot("create the folder", path, problem) from None
     names = [
         f"{learner.name} {assignments(setting)}".strip() for learner, setting in zip(learners, settings, strict=True)
     ]
@@ -70,21 +83,8 @@ def plan_logs(
     return LogPlan(paths, about, names, data.sparse, piece)
 
 
-def _name(run: int, entry: int, n_settings: int) -> str:
-    return f"run-{run}.parquet" if n_settings == 1 else f"setting-{entry}-run-{run}.parquet"
-
-
-def _make_folder(path: Path, count: int) -> None:
-    if path.suffix.lower() == ".parquet" or path.is_file():
-        raise InvalidInput(f"log must be a folder, since each of the {count} runs has a file; got {str(path)!r}")
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InvalidInput(f"cannot make the folder {str(path)!r}: {with_advice(problem)}") from None
-
-
 class RunLogs:
-    """The open logs of runs that are played side by side; after an error there are none."""
+    """The open logs of runs that are played side by side; after an error no file is left."""
 
     def __init__(self, plan: LogPlan, jobs: Sequence[tuple[int, int]], config: SimulationConfig) -> None:
         self.plan = plan
@@ -110,7 +110,7 @@ class RunLogs:
         self.files.__exit__(*problem)
 
     def write(self, window: Window, scenario_of: Ints, columns: RoundRing, span: tuple[int, int]) -> None:
-        """Write rounds that were just played: those of the span, of every run."""
+        """Write the rounds of a span, which were just played, of every run."""
         rounds = np.arange(*span)
         places = rounds & (columns.label.shape[1] - 1)
         for r, writer in enumerate(self.writers):
@@ -128,7 +128,9 @@ class RunLogs:
         rows = window.scenarios.rows[w, rounds]
         due = rounds + 1 + np.minimum(self.delays[run][rounds], self.config.n_rounds + 1)
         came = due <= self.config.n_rounds
-        right = _heard(labels == window.stream.y[rows], window.scenarios, w, rounds)
+        right = labels == window.stream.y[rows]
+        if window.scenarios.flips.shape[1]:  # the log has the answers as the learner gets them
+            right = np.asarray(right ^ (window.scenarios.flips[w, rounds] >> right & 1).astype(np.bool_))
         time = self.schema.field("decided_at").type
         columns = {
             "id": [f"{entry}.{run}.{t + 1}" for t in rounds],
@@ -144,13 +146,6 @@ class RunLogs:
         empty = [None] * rounds.size
         arrays = [pa.array(columns.get(field.name, empty), field.type) for field in self.schema]
         return pa.Table.from_arrays(arrays, schema=self.schema)
-
-
-def _heard(right: Bools, scenarios: Scenarios, w: int, rounds: Ints) -> Bools:
-    """Return what the feedback says, which may be turned round."""
-    if not scenarios.flips.shape[1]:
-        return right
-    return np.asarray(right ^ (scenarios.flips[w, rounds] >> right & 1).astype(np.bool_))
 
 
 def _features(stream: Stream, rows: Any) -> "pa.Array":

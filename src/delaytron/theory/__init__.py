@@ -1,8 +1,8 @@
-"""The theory, computed: the paper's bounds, the repaired ones, and what a run's delays contribute to them.
+"""The theory as functions: the paper's bounds, the repaired ones, and what the delays of a run contribute to them.
 
 All bounds take keyword arguments only, and an argument means the same in all: `norm` (of the weights W that the learner
 is compared with), `eta`, `n_classes`, `gamma`, `radius`, `n_rounds`, `delay_received`, `total_delay`, `missing`,
-`outstanding`, `max_outstanding`, `loss_bound`, `comparator_loss`, `budget`. `measure` finds those that come of delays.
+`outstanding`, `max_outstanding`, `loss_bound`, `comparator_loss`, `budget`. `measure` computes those of the delays.
 Those of inverse gaps, at the end of `docs/explanation/theory.md`, have their own: `sharpness` in place of `gamma`,
 `log_regret`, `best_loss`, `n_models`, `plays`, `least_loss`, `failure`.
 
@@ -13,9 +13,25 @@ Examples
 29.393877
 """
 
-from delaytron.theory.bounds import case_1, corollary_1, corollary_2, theorem_1, theorem_2, theorem_3, theorem_4
-from delaytron.theory.comparators import best_comparator, comparator_path, exact_comparator, hinge_losses
-from delaytron.theory.finding_classes import rounds_until_played, rounds_until_tried
+from delaytron.theory.bounds import (
+    banditron_mistakes,
+    case_1,
+    case_1_eta,
+    corollary_1,
+    corollary_2,
+    first_moment,
+    perceptron_mistakes,
+    played_mistakes,
+    second_moment,
+    theorem_1,
+    theorem_2,
+    theorem_2_eta,
+    theorem_3,
+    theorem_3_eta,
+    theorem_4,
+    theorem_r1_eta,
+    theorem_r4_eta,
+)
 from delaytron.theory.inverse_gaps import (
     RoundBound,
     growing_gap_regret,
@@ -24,9 +40,9 @@ from delaytron.theory.inverse_gaps import (
     inverse_gap_round,
     inverse_gap_sharpness,
     pooled_log_regret,
+    rounds_until_played,
+    rounds_until_tried,
 )
-from delaytron.theory.mistakes import banditron_mistakes, perceptron_mistakes, played_mistakes
-from delaytron.theory.moments import first_moment, second_moment
 from delaytron.theory.quantities import (
     Quantities,
     counting_sum,
@@ -39,7 +55,16 @@ from delaytron.theory.quantities import (
     total_delay,
     waiting,
 )
-from delaytron.theory.regrets import Regret, comparator_losses, delays_of, regret
+from delaytron.theory.regrets import (
+    Regret,
+    best_comparator,
+    comparator_losses,
+    comparator_path,
+    delays_of,
+    exact_comparator,
+    hinge_losses,
+    regret,
+)
 from delaytron.theory.repaired import (
     corollary_r2,
     corollary_r3,
@@ -49,7 +74,6 @@ from delaytron.theory.repaired import (
     theorem_r6,
 )
 from delaytron.theory.statements import STATEMENTS, table
-from delaytron.theory.steps import case_1_eta, theorem_2_eta, theorem_3_eta, theorem_r1_eta, theorem_r4_eta
 
 __all__ = [
     "STATEMENTS",

@@ -1,29 +1,75 @@
-r"""Exploration by inverse gaps, as `BanditLogit` does it: what it costs with late answers.
+r"""Inverse-gap weighting as in `BanditLogit`: its regret with delayed answers, and how soon every class is played.
 
 Proofs are in `docs/explanation/theory.md`.
 
-Label r is predicted to err with the chance :math:`\hat f_r`, and errs with the chance :math:`f_r`. With b the label
-that looks best, r is played with the probability :math:`\hat f_b / (K \hat f_b + \gamma (\hat f_r - \hat f_b))`, and
-what remains goes to b, or to all that look as good. This gamma is called `sharpness` here: a large number and no rate.
+Label r is wrong with the probability :math:`f_r`, predicted as :math:`\hat f_r`. With b the label of the least
+prediction, r is played with the probability :math:`\hat f_b / (K \hat f_b + \gamma (\hat f_r - \hat f_b))`, and b, or
+all labels with the same prediction, with the rest. This gamma is called `sharpness` here: it is large, and not a rate.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import check_number, shown
+from delaytron.checks import check_number
 from delaytron.errors import InvalidInput
-from delaytron.kernels.inverse_gaps import LEAST_LOSS, SHARPENING, SHARPEST_START
+from delaytron.kernels.logit import LEAST_LOSS, SHARPENING, SHARPEST_START, SHARPNESS_OF_UNKNOWN, TRIES
 from delaytron.records import Array
-from delaytron.theory.arguments import Real, check, formula
-from delaytron.theory.finding_classes import plays_until_known
+from delaytron.theory.bounds import Real, check_argument, formula
 
-EXPLORATION = 3.0  # c1: times K / gamma and the expected mistakes
-TRIANGLE = 9 / 8  # a squared error over the sum is at most so many relative entropies
+
+@formula
+def rounds_until_played(*, n_classes: Real, failure: Real, least_loss: Real = 1.0) -> Any:
+    r"""Theorem R9: the doubtful rounds after which `BanditLogit` has played every class, with high probability.
+
+    .. math:: \Big\lceil \Big(K + \frac{20}{\ell}\Big) \ln \frac{K}{\delta} \Big\rceil
+
+    A round is doubtful if the best label is predicted to be wrong with a probability of at least :math:`\ell`; other
+    rounds do not count. Holds for all rows, labels, answers and delays.
+
+    Examples
+    --------
+    >>> [rounds_until_played(n_classes=K, failure=0.01, least_loss=0.5) for K in (50, 200)]
+    [767.0, 2377.0]
+    """
+    return np.ceil(_rounds_a_play(n_classes, least_loss) * np.log(n_classes / failure))
+
+
+@formula
+def rounds_until_tried(*, n_classes: Real, plays: Real, least_loss: Real = 1.0) -> Any:
+    r"""Theorem R9: the expected number of doubtful rounds until `BanditLogit` has played a class m times.
+
+    .. math:: m \Big(K + \frac{20}{\ell}\Big)
+
+    Holds while no play of the class was confirmed and m is at most 2 K ln K + 1. A round is doubtful if the best label
+    is predicted to be wrong with a probability of at least :math:`\ell`; other rounds do not count.
+
+    Examples
+    --------
+    >>> rounds_until_tried(n_classes=50, plays=100, least_loss=0.5)
+    9000.0
+    """
+    if np.any(plays > plays_until_known(n_classes) + 1):
+        raise InvalidInput.of("plays", "at most 2 K ln K + 1", got=f"{np.max(plays):.17g}")
+    return plays * _rounds_a_play(n_classes, least_loss)
+
+
+def plays_until_known(n_classes: Real) -> Any:
+    """Return the number of plays after which a label counts as known."""
+    return TRIES * n_classes * np.log(n_classes)
+
+
+def _rounds_a_play(n_classes: Real, least_loss: Real) -> Any:
+    """Return the expected number of doubtful rounds until an unknown label is played."""
+    return n_classes + SHARPNESS_OF_UNKNOWN / least_loss
+
+
+EXPLORATION = 3.0  # c1, the factor of K / gamma and the expected mistakes
+TRIANGLE = 9 / 8  # the triangular error is at most this times the relative entropy
 
 
 class RoundBound(NamedTuple):
-    """The expected regret of one round, and the two terms of Theorem R7 that it is at most: of E_P f and of E_P D."""
+    """The expected regret of one round, and the two terms of its bound in Theorem R7: of E_P f and of E_P D."""
 
     regret: float
     exploring: float
@@ -31,7 +77,7 @@ class RoundBound(NamedTuple):
 
     @property
     def bound(self) -> float:
-        """What the regret is at most."""
+        """The bound of the regret."""
         return self.exploring + self.learning
 
 
@@ -40,12 +86,13 @@ def inverse_gap_chances(losses: Any, sharpness: Any) -> Array:
 
     .. math:: P(r) = \frac{\hat f_b}{K \hat f_b + \gamma_r (\hat f_r - \hat f_b)} \text{ for } r \ne b
 
-    All labels that look best share the rest.
+    All labels with the least prediction share the rest. Raises InvalidInput if a loss or a gamma is negative or not
+    finite, or their shapes differ.
 
     Parameters
     ----------
     losses : array of K
-        How often each label is predicted to err, at least 0.
+        The predicted probability of each label to be wrong, at least 0.
     sharpness : float or array of K
         Gamma, or one for each label.
 
@@ -61,36 +108,41 @@ def inverse_gap_chances(losses: Any, sharpness: Any) -> Array:
     least = predicted.min()
     best = predicted == least
     chances = np.full(predicted.size, 1 / predicted.size)
-    pushed = gamma * (predicted - least) > 0  # the others are explored as if nothing were known
+    pushed = gamma * (predicted - least) > 0  # the others are explored uniformly, also where all predictions are 0
     chances[pushed] = least / (predicted.size * least + (gamma * (predicted - least))[pushed])
     chances[best] = (1 - chances[~best].sum()) / best.sum()
     return chances
 
 
 def inverse_gap_round(predicted: Any, true: Any, sharpness: Any) -> RoundBound:
-    r"""Theorem R7: the expected regret of inverse gaps in one round, and its bound.
+    r"""Theorem R7: the expected regret of inverse-gap weighting in one round, and its bound.
 
     .. math::
         \sum_r P(r) f_r - \min_r f_r \le \frac{3K}\gamma \sum_r P(r) f_r
         + \Big(1 + \frac5{4K}\Big) \gamma \sum_r P(r) \frac{(\hat f_r - f_r)^2}{\hat f_r + f_r}
 
-    Holds for all losses of at least 0, however they were predicted, and every gamma above 0.
+    Holds for all losses of at least 0, however they were predicted, and every gamma above 0. Raises InvalidInput for
+    others.
 
     Examples
     --------
-    >>> told = inverse_gap_round([0.2, 0.5, 0.9], true=[0.3, 0.25, 0.9], sharpness=20)
-    >>> round(told.regret, 6), round(told.bound, 6)
+    >>> found = inverse_gap_round([0.2, 0.5, 0.9], true=[0.3, 0.25, 0.9], sharpness=20)
+    >>> round(found.regret, 6), round(found.bound, 6)
     (0.056704, 0.751298)
     """
     expected = _losses("predicted", predicted)
     actual = _losses("true", true)
     if expected.shape != actual.shape:
-        raise InvalidInput(f"true must have one loss per label, {expected.size}, as predicted has; got {actual.size}")
-    gamma = float(check("sharpness", check_number("sharpness", sharpness)))
+        raise InvalidInput.of(
+            "true", f"one loss per label, {expected.size}, as predicted has", got=str(actual.size), verb="have"
+        )
+    gamma = float(check_argument("sharpness", check_number("sharpness", sharpness)))
     chances = inverse_gap_chances(expected, gamma)
     played = float(chances @ actual)
     exploring = EXPLORATION * expected.size / gamma * played
-    learning = _learning(expected.size) * gamma * (chances @ _triangular(expected, actual))
+    total = expected + actual
+    triangular = np.divide((expected - actual) ** 2, total, out=np.zeros(total.shape), where=total > 0)
+    learning = _learning(expected.size) * gamma * (chances @ triangular)
     return RoundBound(played - float(actual.min()), exploring, float(learning))
 
 
@@ -112,15 +164,15 @@ def pooled_log_regret(*, n_models: Real, max_outstanding: Real) -> Any:
 
 @formula
 def inverse_gap_regret(*, n_classes: Real, log_regret: Real, best_loss: Real, sharpness: Real | None = None) -> Any:
-    r"""Theorem R8: expected regret of inverse gaps with a constant gamma, by the regret of its predictions.
+    r"""Theorem R8: expected regret of inverse-gap weighting with a constant gamma, by that of its predictions.
 
     .. math::
         \frac{3 K L^* + c \gamma^2 \text{Reg}_T}{\gamma - 3K}, \qquad
         2a + 2 \sqrt{a^2 + a L^*} \text{ at best}, \qquad
         c = \frac98 \Big(1 + \frac5{4K}\Big), \quad a = 3cK\, \text{Reg}_T
 
-    Holds if the chances to err depend on the row and the label only, and Reg is measured against them. Delays enter
-    through Reg alone: see `pooled_log_regret`.
+    Holds if the probability of a label to be wrong depends on the row only, and Reg is measured against it. Delays
+    enter through Reg alone: see `pooled_log_regret`.
 
     Parameters
     ----------
@@ -138,7 +190,7 @@ def inverse_gap_regret(*, n_classes: Real, log_regret: Real, best_loss: Real, sh
         a = EXPLORATION * _rate(n_classes) * n_classes * log_regret
         return 2 * a + 2 * np.sqrt(a**2 + a * best_loss)
     if np.any(sharpness <= EXPLORATION * n_classes):
-        raise InvalidInput(f"sharpness must be above 3 n_classes for Theorem R8, got {np.min(sharpness):.17g}")
+        raise InvalidInput.of("sharpness", "above 3 n_classes for Theorem R8", got=f"{np.min(sharpness):.17g}")
     exploring = EXPLORATION * n_classes * best_loss
     return (exploring + _rate(n_classes) * sharpness**2 * log_regret) / (sharpness - EXPLORATION * n_classes)
 
@@ -182,40 +234,35 @@ def growing_gap_regret(*, n_classes: Real, n_rounds: Real, max_outstanding: Real
 
 
 def _learning(n_classes: Real) -> Real:
-    """c2: times gamma and the triangular errors."""
+    """c2, the factor of gamma and the triangular errors."""
     return 1 + 5 / (4 * n_classes)
 
 
 def _rate(n_classes: Real) -> Real:
-    """c: times gamma and the regret in the logarithmic loss."""
+    """c, the factor of gamma and the regret in the logarithmic loss."""
     return TRIANGLE * _learning(n_classes)
-
-
-def _triangular(predicted: Array, true: Array) -> Array:
-    total = predicted + true
-    return np.divide((predicted - true) ** 2, total, out=np.zeros(total.shape), where=total > 0)
 
 
 def _numbers(name: str, values: Any) -> Array:
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{name} must be numbers, got {shown(values)}") from None
+        raise InvalidInput.of(name, "numbers", values) from None
 
 
 def _losses(name: str, values: Any) -> Array:
     losses = _numbers(name, values)
     if losses.ndim != 1 or losses.size < 2:
-        raise InvalidInput(f"{name} must be a 1-D array of at least 2 losses, got shape {losses.shape}")
+        raise InvalidInput.of(name, "a 1-D array of at least 2 losses", got=f"shape {losses.shape}")
     if not (np.isfinite(losses).all() and (losses >= 0).all()):
-        raise InvalidInput(f"{name} must be finite and at least 0, got {losses.min():.17g}")
+        raise InvalidInput.of(name, "finite and at least 0", got=f"{losses.min():.17g}")
     return losses
 
 
 def _sharpness(values: Any, n_classes: int) -> Array:
     given = _numbers("sharpness", values)
     if given.shape not in ((), (n_classes,)):
-        raise InvalidInput(f"sharpness must be a number or one per label, {n_classes}; got shape {given.shape}")
+        raise InvalidInput.of("sharpness", f"a number or one per label, {n_classes}", got=f"shape {given.shape}")
     if not (np.isfinite(given).all() and (given >= 0).all()):
-        raise InvalidInput(f"sharpness must be finite and at least 0, got {given.min():.17g}")
+        raise InvalidInput.of("sharpness", "finite and at least 0", got=f"{given.min():.17g}")
     return np.broadcast_to(given, n_classes)

@@ -1,16 +1,16 @@
-"""What a sequence of delays costs: who is never answered, how many wait, and what the paper's sums come to.
+"""Quantities of a sequence of delays that enter the bounds: missing, pending and outstanding rounds, and sums.
 
 Rounds count from 1 in the formulas, as in the paper; entry i of an array belongs to round i + 1. The answer to
 round t comes with round :math:`r_t = t + d_t`, and never if that is after T. It is applied before that round
 predicts (`timing="before"`, as all learners here do), or after it (`timing="after"`, as Algorithm 1 is typeset).
-All are exact and take linear time.
+All are exact, in linear time, and raise InvalidInput unless delays are integers of at least 1, one per round.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from delaytron.checks import check_bool, check_choice, check_integers, shown
+from delaytron.checks import check_bool, check_choice, check_integers
 from delaytron.errors import InvalidInput
 from delaytron.records import Bools, Ints
 
@@ -19,7 +19,7 @@ TRACKERS = ("cumulative", "instant")
 
 
 class Quantities(NamedTuple):
-    """What the bounds need to know of the delays of a run, by the names of their parameters."""
+    """The quantities of the delays of a run that bounds take, by the names of their arguments."""
 
     n_rounds: int
     missing: int
@@ -30,7 +30,7 @@ class Quantities(NamedTuple):
 
 
 def measure(delays: Any, *, timing: str = "before") -> Quantities:
-    """Measure everything about delays that enters a bound.
+    """Return all quantities of delays that enter a bound.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def missing(delays: Any) -> Bools:
 
 
 def waiting(delays: Any) -> Ints:
-    r"""Count the rounds that wait in each round, itself included, after the answers that come with it: m_t.
+    r"""Count the pending rounds in each round, itself included, after the answers that come with it: m_t.
 
     .. math:: m_t = t - \sum_{s \le t} |S_s|, \qquad \sum_t m_t = \sum_t \min(d_t, T - t + 1)
 
@@ -73,7 +73,7 @@ def waiting(delays: Any) -> Ints:
     array([1, 1, 2, 2, 2, 2, 1, 2])
     """
     arrivals = _arrivals(_checked(delays))
-    changes = np.subtract(1, arrivals, out=arrivals)  # in place: memory costs more time than arithmetic here
+    changes = np.subtract(1, arrivals, out=arrivals)  # in place: allocating takes longer than the arithmetic
     return np.cumsum(changes, out=changes)
 
 
@@ -127,8 +127,8 @@ def delay_received(delays: Any) -> int:
 def total_delay(delays: Any) -> int:
     r"""Sum all delays, :math:`\sum_t d_t`.
 
-    An answer that is lost counts with its huge delay. What comes after round T changes nothing in a run, so the bounds
-    hold as well with each delay cut there; that sum is that of `waiting`.
+    A missing answer counts with its huge delay. Answers after round T change nothing in a run, so the bounds also hold
+    with delays that are cut there; their sum is that of `waiting`.
 
     Examples
     --------
@@ -136,7 +136,9 @@ def total_delay(delays: Any) -> int:
     (15, 13)
     """
     given = _checked(delays)
-    return (int((given >> 32).sum()) << 32) + int((given & 0xFFFFFFFF).sum())  # lost answers would overflow one sum
+    return (int((given >> 32).sum()) << 32) + int(
+        (given & 0xFFFFFFFF).sum()
+    )  # delays of missing answers would overflow a sum of 64 bits
 
 
 def counting_sum(delays: Any, *, timing: str = "before") -> int:
@@ -161,7 +163,7 @@ def counting_sum(delays: Any, *, timing: str = "before") -> int:
     applied = np.cumsum(arrivals, out=arrivals)
     if check_choice("timing", timing, TIMINGS) == "after":
         applied[1:] = applied[:-1]
-    asked: Ints = np.cumsum(comes) - comes  # rounds before this one that are answered sometime
+    asked: Ints = np.cumsum(comes) - comes  # earlier rounds that are answered at some time
     return int((asked - applied).sum(where=comes))
 
 
@@ -186,10 +188,10 @@ def epochs(delays: Any, *, tracker: str = "cumulative", count_self: bool = True)
 
 def _checked(delays: Any) -> Ints:
     if not hasattr(delays, "__len__") or getattr(delays, "ndim", 1) == 0:
-        raise InvalidInput(f"delays must be one integer per round, got {shown(delays)}")
+        raise InvalidInput.of("delays", "one integer per round", delays)
     given = check_integers("delays", delays, len(delays), low=1)
     if not given.size:
-        raise InvalidInput("delays must be those of at least one round, got none")
+        raise InvalidInput.of("delays", "those of at least one round", got="none")
     return given
 
 

@@ -1,7 +1,7 @@
 r"""Bounds that are proved (`docs/explanation/theory.md`) for rows, labels and delays that do not depend on the play.
 
 Here :math:`o_t` counts the earlier rounds whose answers are not yet applied when round t predicts. An answer that never
-comes stays outstanding; so all T rounds are covered, and neither the missing rounds nor their losses enter.
+comes stays outstanding, so all T rounds are covered, and neither the missing rounds nor their losses enter.
 """
 
 from math import sqrt
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from delaytron.errors import InvalidInput
-from delaytron.theory import growth
-from delaytron.theory.arguments import Real, formula
-from delaytron.theory.growth import with_step
+from delaytron.theory import bounds
+from delaytron.theory.bounds import Real, formula, with_step
 
 
 @formula
@@ -37,11 +36,11 @@ def theorem_r1(
 
     Examples
     --------
-    >>> story = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
-    >>> round(theorem_r1(**story, eta=0.5), 12), round(theorem_r1(**story), 12)
+    >>> problem = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
+    >>> round(theorem_r1(**problem, eta=0.5), 12), round(theorem_r1(**problem), 12)
     (58.0, 29.393876913398)
     """
-    return with_step(norm, eta, growth.repaired(n_classes, gamma, radius, n_rounds, outstanding, hinge=False))
+    return with_step(norm, eta, bounds.repaired_growth(n_classes, gamma, radius, n_rounds, outstanding, hinge=False))
 
 
 @formula
@@ -63,11 +62,11 @@ def corollary_r2(
 
     Examples
     --------
-    >>> story = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
-    >>> round(corollary_r2(**story, comparator_loss=1), 12)
+    >>> problem = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
+    >>> round(corollary_r2(**problem, comparator_loss=1), 12)
     30.393876913398
     """
-    regret = growth.repaired(n_classes, gamma, radius, n_rounds, outstanding, hinge=False)
+    regret = bounds.repaired_growth(n_classes, gamma, radius, n_rounds, outstanding, hinge=False)
     return comparator_loss + with_step(norm, None, regret)
 
 
@@ -93,12 +92,12 @@ def corollary_r3(
 
     Examples
     --------
-    >>> story = {"n_classes": 3, "gamma": 0.3, "radius": 1, "n_rounds": 1500, "max_outstanding": 1}
-    >>> round(corollary_r3(norm=2, comparator_loss=0, **story), 12)
+    >>> problem = {"n_classes": 3, "gamma": 0.3, "radius": 1, "n_rounds": 1500, "max_outstanding": 1}
+    >>> round(corollary_r3(norm=2, comparator_loss=0, **problem), 12)
     120.0
     """
     if np.any(gamma > 0.5):
-        raise InvalidInput(f"gamma must be in (0, 0.5] for Corollary R3, got {np.max(gamma):.17g}")
+        raise InvalidInput.of("gamma", "in (0, 0.5] for Corollary R3", got=f"{np.max(gamma):.17g}")
     b = 1 + n_classes / gamma + 4 * max_outstanding
     size = radius * norm
     return comparator_loss + b * size**2 + size * np.sqrt(b * comparator_loss + 2 * gamma * n_rounds)
@@ -121,15 +120,15 @@ def theorem_r4(
         E \sum_{t=1}^T [\ell_H(W_t) - \ell_H(W)] \le
         \frac{\|W\|_F^2}{2\eta} + \eta R^2 \Big[ \frac{K T}\gamma + 2 \sum_t o_t \Big]
 
-    Holds for every W: what the paper states, for an update for which it is true.
+    Holds for every W: it is the statement of the paper, for an update for which it is true.
 
     Examples
     --------
-    >>> story = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
-    >>> round(theorem_r4(**story, eta=0.5), 12), round(theorem_r4(**story), 12)
+    >>> problem = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
+    >>> round(theorem_r4(**problem, eta=0.5), 12), round(theorem_r4(**problem), 12)
     (94.0, 37.947331922021)
     """
-    return with_step(norm, eta, growth.repaired(n_classes, gamma, radius, n_rounds, outstanding, hinge=True))
+    return with_step(norm, eta, bounds.repaired_growth(n_classes, gamma, radius, n_rounds, outstanding, hinge=True))
 
 
 @formula
@@ -144,7 +143,7 @@ def theorem_r5(
     budget: Real | None = None,
     hinge: bool = True,
 ) -> Any:
-    r"""Theorem R5: regret of dual averaging at any time, with a step that needs to know neither T nor the delays.
+    r"""Theorem R5: regret of dual averaging at any time, with a step that depends on neither T nor the delays.
 
     .. math::
         E \sum_{t=1}^T [\ell_H(W_t) - \ell_H(W)] \le R \sqrt{\beta_T} \Big( \frac{\|W\|_F^2}B + B \Big), \qquad
@@ -161,12 +160,12 @@ def theorem_r5(
 
     Examples
     --------
-    >>> story = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
-    >>> round(theorem_r5(**story, budget=2), 12)
+    >>> problem = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
+    >>> round(theorem_r5(**problem, budget=2), 12)
     53.665631459995
     """
     tuned = 2 * norm if budget is None else norm**2 / budget + budget
-    return radius * np.sqrt(growth.beta(n_classes, gamma, n_rounds, outstanding, hinge)) * tuned
+    return radius * np.sqrt(bounds.beta(n_classes, gamma, n_rounds, outstanding, hinge)) * tuned
 
 
 @formula
@@ -182,10 +181,10 @@ def theorem_r6(*, norm: Real, n_classes: Real, gamma: Real, radius: Real, n_roun
 
     Examples
     --------
-    >>> story = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
-    >>> round(theorem_r6(**story), 6)
+    >>> problem = {"norm": 2, "n_classes": 3, "gamma": 0.3, "radius": 2**0.5, "n_rounds": 8, "outstanding": 5}
+    >>> round(theorem_r6(**problem), 6)
     178.443701
     """
-    per_round = np.maximum(2.0, growth.beta(n_classes, gamma, 1.0, 0.0, hinge=False))
+    per_round = np.maximum(2.0, bounds.beta(n_classes, gamma, 1.0, 0.0, hinge=False))
     waited = np.sqrt(n_rounds + outstanding)
     return (2 + 2 * sqrt(2)) * (norm**2 / 2 + 0.75 * radius**2 * per_round) * waited

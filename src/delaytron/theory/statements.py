@@ -1,4 +1,4 @@
-"""All bounds side by side: what each is about, for what it holds, and what it comes to."""
+"""The table of all bounds: the learner and the loss of each, its conditions, and its value."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delaytron.errors import InvalidInput
-from delaytron.theory import bounds, mistakes, repaired, steps
-from delaytron.theory.arguments import Arguments, Real, check_names
+from delaytron.theory import bounds, repaired
+from delaytron.theory.bounds import Arguments, Real, check_argument_names
 
 PAPER = "published"
 REPAIRED = "repaired"
@@ -18,7 +18,7 @@ GATED = "gated hinge"
 HINGE = "hinge"
 GREEDY = "greedy mistakes"
 PLAYED = "played mistakes"
-LOST = "all rounds, given L"  # which is above the loss of the learner's own weights in every unanswered round
+LOST = "all rounds, given L"  # L is above the loss of the learner's own weights in every unanswered round
 
 
 class Statement(NamedTuple):
@@ -27,15 +27,15 @@ class Statement(NamedTuple):
     Parameters
     ----------
     learner : str
-        The name in the registry; empty where no learner does what the theorem is about.
+        The name in the registry; empty where no learner has the update and step of the theorem.
     loss : str
         What is bounded: the regret in the gated hinge or the hinge, or the greedy or played mistakes.
     step : callable, optional
-        The constant step at which it is best, and with which the learner has to play.
+        The constant step for which the bound is least, and with which the learner has to play.
     most_gamma : float
-        It says nothing about exploration rates above this.
+        The largest exploration rate for which it holds.
     no_delay : bool
-        Whether it is about answers that come at once.
+        Whether it holds only without delay.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Statement(NamedTuple):
 
     @property
     def counts_mistakes(self) -> bool:
-        """Whether it bounds mistakes, the loss of W included, and not regret."""
+        """Whether it bounds mistakes, including the loss of W, and not regret."""
         return self.loss in (GREEDY, PLAYED)
 
     def takes(self, argument: str) -> bool:
@@ -58,21 +58,21 @@ class Statement(NamedTuple):
         return argument in signature(self.bound).parameters
 
     def applies(self, arguments: Arguments) -> bool:
-        """Whether it is about this rate, and L is known where it is needed."""
-        check_names(arguments)
-        _check_there(("gamma",), arguments)
+        """Whether it holds for this exploration rate, and L is given where it is needed."""
+        check_argument_names(arguments)
+        _check_given(("gamma",), arguments)
         lacks_bound = self.takes("loss_bound") and arguments.get("loss_bound") is None
         return not lacks_bound and bool(np.all(np.less_equal(arguments["gamma"], self.most_gamma)))
 
     def eta(self, arguments: Arguments) -> float | None:
-        """Return the step that the learner takes: the one given if the formula takes one, else the best."""
+        """Return the step of the learner: the given one if the formula takes one, else the best; None without one."""
         if self.step is None:
             return None
         given = self.own(arguments).get("eta") if self.takes("eta") else None
         return float(_call(self.step, arguments) if given is None else given)
 
     def own(self, arguments: Arguments) -> Arguments:
-        """Return the arguments with a step only if that is its own: one that is given is that of Delaytron."""
+        """Return the arguments for its learner: a given step is that of Delaytron, and dropped for others."""
         return arguments if self.learner == "delaytron" else {**arguments, "eta": None}
 
     def value(self, arguments: Arguments) -> Any:
@@ -80,17 +80,17 @@ class Statement(NamedTuple):
         return _call(self.bound, arguments)
 
     def total(self, arguments: Arguments) -> Any:
-        """Return what the learner's own loss, or its mistakes, are at most: with the loss of W."""
+        """Return the bound of the learner's own loss or mistakes: the regret plus the loss of W."""
         return self.value(arguments) + (0.0 if self.counts_mistakes else arguments["comparator_loss"])
 
 
 class BoundRow(NamedTuple):
-    """A statement with its bound and its step, None where it says nothing.
+    """A statement with its bound and its step, None where it does not apply.
 
     Parameters
     ----------
     vacuous : bool
-        Whether it promises no more than weights of 0 give, which lose 1 in every round.
+        Whether the bound is no better than that of weights of 0, which lose 1 in every round.
     """
 
     statement: Statement
@@ -99,18 +99,19 @@ class BoundRow(NamedTuple):
     vacuous: bool
 
 
-def _check_there(needed: Iterable[str], arguments: Arguments) -> None:
-    lacking = [name for name in needed if name not in arguments]
+def _check_given(needed: Iterable[str], arguments: Arguments) -> None:
+    lacking = ", ".join(name for name in needed if name not in arguments)
     if lacking:
-        raise InvalidInput(f"the bound also needs {', '.join(lacking)}; got {', '.join(arguments) or 'no arguments'}")
+        got = ", ".join(arguments) or "no arguments"
+        raise InvalidInput(f"the bound also needs {lacking}; got {got}", f"add {lacking} to the arguments")
 
 
 def _call(formula: Callable[..., Any], arguments: Arguments) -> Any:
-    """Call a formula with those arguments that it has; what is no argument of any bound is misspelt."""
-    check_names(arguments)
+    """Return the value of a formula for the arguments that it takes; raise InvalidInput for an unknown one."""
+    check_argument_names(arguments)
     known = signature(formula).parameters
     lacking = [name for name, one in known.items() if one.default is one.empty]
-    _check_there(lacking, arguments)
+    _check_given(lacking, arguments)
     return formula(**{name: value for name, value in arguments.items() if name in known})
 
 
@@ -124,7 +125,7 @@ def played_r2(
     outstanding: Real,
     comparator_loss: Real,
 ) -> Any:
-    """Corollary R2 for the labels played: its greedy mistakes, and what exploration costs."""
+    """Corollary R2 for the labels played: its greedy mistakes, and the cost of exploration."""
     greedy = repaired.corollary_r2(
         norm=norm,
         n_classes=n_classes,
@@ -134,19 +135,19 @@ def played_r2(
         outstanding=outstanding,
         comparator_loss=comparator_loss,
     )
-    return mistakes.played_mistakes(greedy_mistakes=greedy, n_classes=n_classes, gamma=gamma, n_rounds=n_rounds)
+    return bounds.played_mistakes(greedy_mistakes=greedy, n_classes=n_classes, gamma=gamma, n_rounds=n_rounds)
 
 
 _paper = partial(Statement, source=PAPER, learner="delaytron", loss=GATED)
 _ours = partial(Statement, source=REPAIRED, learner="delaytron", loss=GATED, valid_for="all rounds")
-_best_1 = partial(steps.case_1_eta, tight=True)
+_best_1 = partial(bounds.case_1_eta, tight=True)
 _case_1 = partial(_paper, valid_for="no delay", no_delay=True)
-_one = steps.theorem_2_eta
-_three = steps.theorem_3_eta
-_hinge = steps.theorem_r4_eta
+_one = bounds.theorem_2_eta
+_three = bounds.theorem_3_eta
+_hinge = bounds.theorem_r4_eta
 
 STATEMENTS: tuple[Statement, ...] = (
-    _case_1("Case 1", bound=bounds.case_1, step=steps.case_1_eta),
+    _case_1("Case 1", bound=bounds.case_1, step=bounds.case_1_eta),
     _case_1("Case 1, best step", bound=partial(bounds.case_1, tight=True), step=_best_1),
     _paper("Theorem 1", valid_for="the answered rounds", bound=bounds.theorem_1, step=_one),
     _paper("Theorem 2", valid_for=LOST, bound=bounds.theorem_2, step=_one),
@@ -155,7 +156,7 @@ STATEMENTS: tuple[Statement, ...] = (
     _paper("Corollary 2", valid_for="not proved: can be below Theorem 3", bound=bounds.corollary_2, step=_three),
     _paper("Theorem 4", learner="adaptive_delaytron", valid_for=f"restart=True; {LOST}", bound=bounds.theorem_4),
     _ours("Corollary 2, repaired", bound=partial(bounds.corollary_2, repaired=True), step=_three),
-    _ours("Theorem R1", bound=repaired.theorem_r1, step=steps.theorem_r1_eta),
+    _ours("Theorem R1", bound=repaired.theorem_r1, step=bounds.theorem_r1_eta),
     _ours("Corollary R2", loss=GREEDY, valid_for="all rounds, any step", bound=repaired.corollary_r2),
     _ours("Corollary R2, played", loss=PLAYED, valid_for="all rounds, any step", bound=played_r2),
     _ours(
@@ -182,7 +183,7 @@ STATEMENTS: tuple[Statement, ...] = (
         "banditron",
         PLAYED,
         "no delay, gamma up to 1/2",
-        mistakes.banditron_mistakes,
+        bounds.banditron_mistakes,
         most_gamma=0.5,
         no_delay=True,
     ),
@@ -192,7 +193,7 @@ STATEMENTS: tuple[Statement, ...] = (
         "perceptron",
         GREEDY,
         "no delay, true label revealed",
-        mistakes.perceptron_mistakes,
+        bounds.perceptron_mistakes,
         no_delay=True,
     ),
 )
@@ -215,8 +216,8 @@ def table(arguments: Arguments) -> list[BoundRow]:
 
 def row_of(statement: Statement, arguments: Arguments) -> BoundRow:
     """Return one statement for the numbers of one problem."""
-    check_names(arguments)
-    _check_there(("n_rounds", "comparator_loss"), arguments)
+    check_argument_names(arguments)
+    _check_given(("n_rounds", "comparator_loss"), arguments)
     if not statement.applies(arguments):
         return BoundRow(statement, None, None, False)
     own = statement.own(arguments)

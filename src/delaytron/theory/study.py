@@ -1,41 +1,294 @@
 """Measured regret beside the bounds: learners played with the steps that the bounds prescribe."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
+import msgspec
 import numpy as np
 
+from delaytron.checks import check_choice, check_exploration, check_integer, check_positive
 from delaytron.datasets import Dataset
+from delaytron.delays import as_delay
+from delaytron.errors import InvalidInput
+from delaytron.errors import Setting as Mention
 from delaytron.extras import needs
 from delaytron.formats import versions
-from delaytron.records import Array
-from delaytron.simulation.batches import Progress
-from delaytron.simulation.results import Mean, Result, mean_of
-from delaytron.simulation.simulate import simulate_settings
-from delaytron.theory.arguments import Arguments
-from delaytron.theory.documents import ComparatorLine, DelaySums, MeasuredLine, StudyDocument
-from delaytron.theory.regrets import regret
-from delaytron.theory.statements import GATED, GREEDY, HINGE, PAPER, PLAYED, Statement
-from delaytron.theory.trials import Comparator, Trial, TrialTerms, prepare
+from delaytron.records import Array, Ints
+from delaytron.simulation.results import Mean, Result, Setting, mean_of
+from delaytron.simulation.scenarios import checkpoints, draw_delays
+from delaytron.simulation.simulate import Progress, check_rounds, check_runs, simulate_settings
+from delaytron.theory.bounds import Arguments
+from delaytron.theory.quantities import Quantities, measure
+from delaytron.theory.regrets import fitted_weights, hinge_losses, regret, rows_of
+from delaytron.theory.statements import GATED, GREEDY, HINGE, PAPER, PLAYED, STATEMENTS, Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+Number = float | Literal["inf", "-inf"]  # JSON has no infinity
+
+
+class BoundLine(msgspec.Struct, kw_only=True):
+    """A statement and its bound; None where it does not apply."""
+
+    statement: str
+    origin: str
+    learner: str
+    loss: str
+    valid_for: str
+    bound: Number | None
+    eta: Number | None
+    vacuous: bool
+
+
+class MeasuredLine(BoundLine, kw_only=True):
+    """A statement beside the measured value, and the weights W of the comparison."""
+
+    measured: float
+    measured_margin: float | None
+    hinge: float | None
+    hinge_margin: float | None
+    comparator: str
+    norm: float
+    comparator_loss: float
+
+
+class ComparatorLine(msgspec.Struct, kw_only=True):
+    """Weights that runs are compared with."""
+
+    comparator: str
+    norm: float
+    loss_per_round: float
+
+
+class StudyDocument(msgspec.Struct, kw_only=True):
+    """Bounds beside measured values at one delay; quantities of delays are means, or maxima, over the runs."""
+
+    dataset: str
+    rows: int
+    classes: int
+    radius: float
+    delay: str
+    gamma: float
+    rounds: int
+    runs: int
+    seed: int
+    sampling: str
+    loss_bound: float | None
+    missing: float
+    delay_received: float
+    total_delay: Number
+    outstanding: float
+    max_outstanding: float
+    comparators: list[ComparatorLine]
+    bounds: list[MeasuredLine]
+    versions: dict[str, str]
+
+
+NO_LOSS = 1e-9  # mean losses below it are rounding errors
+LARGEST = 0.5  # mean loss of a comparator; weights of 0 lose 1
+KINDS = ("best", "separating")
+RESTART = {"restart": True}  # Theorems 4 and R6 hold for Adaptive Delaytron with it
+
+
+@dataclass(frozen=True)
+class TrialTerms:
+    """The terms of the runs; parameters have the names that they have in `simulate`.
+
+    Parameters
+    ----------
+    eta : float, optional
+        The step of Delaytron, for the bounds that hold with any; by default each bound has its own best step.
+    loss_bound : float, optional
+        L of the paper; without it Theorems 2 and 4 and Corollary 1 do not apply.
+    comparator : {"best", "separating"}, optional
+        "best": every bound with the weights for which the sum of their loss and the bound is least. "separating": all
+        with the smallest known weights without loss, so that regret is loss; the default for data with a certificate.
+    """
+
+    gamma: float = 0.05
+    delay: Any = 1000
+    rounds: int = 100_000
+    runs: int = 20
+    seed: int = 0
+    sampling: str = "replacement"
+    eta: float | None = None
+    loss_bound: float | None = None
+    comparator: str | None = None
+
+    def checked(self) -> "TrialTerms":
+        """Return the terms with the delay as a model; raise InvalidInput if a value is not allowed."""
+        check_rounds(self.rounds)
+        check_runs("runs", self.runs)
+        check_integer("seed", self.seed, at_least=0)
+        check_choice("sampling", self.sampling, ("replacement", "epochs"))
+        if self.eta is not None:
+            check_positive("eta", self.eta)
+        if self.comparator is not None:
+            check_choice("comparator", self.comparator, KINDS)
+        return replace(self, gamma=check_exploration(self.gamma), delay=as_delay(self.delay))
+
+    def delays(self, run: int = 0) -> Ints:
+        """Return the delays of a run, as `simulate` draws them."""
+        return draw_delays(self.delay, self.rounds, self.seed, run)
+
+
+class Comparator(NamedTuple):
+    """Fixed weights with the name of the method that found them, and their mean hinge loss on the rows."""
+
+    name: str
+    W: Array
+    loss: float
+
+    @property
+    def norm(self) -> float:
+        """||W||_F."""
+        return float(np.linalg.norm(self.W))
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The runs to play: for each statement its comparator and its step.
+
+    Parameters
+    ----------
+    rounds : (checkpoints,) array
+        The rounds at which losses are noted.
+    given : Arguments
+        The arguments of the bounds at every checkpoint, without those of a comparator. Those of the delays are means
+        over the runs: with the same step in all runs the mean of their bounds is at most the bound of the means.
+    """
+
+    data: Dataset
+    terms: TrialTerms
+    rounds: Ints
+    given: Arguments
+    comparators: Sequence[Comparator]
+    statements: Sequence[Statement]
+
+    def arguments(self, comparator: Comparator) -> Arguments:
+        """Return the arguments of the bounds at the last round, with a comparator and its mean loss."""
+        last = {name: value[-1] if isinstance(value, np.ndarray) else value for name, value in self.given.items()}
+        weights = Arguments(norm=comparator.norm, comparator_loss=comparator.loss * self.terms.rounds)
+        return cast(Arguments, {**last, **weights})
+
+    @cached_property
+    def chosen(self) -> list[tuple[Statement, Comparator]]:
+        """The statements about these learners, each with the weights for which its bound of the loss is least."""
+
+        def total(statement: Statement, comparator: Comparator) -> float:
+            return float(statement.total(statement.own(self.arguments(comparator))))
+
+        return [(one, min(self.comparators, key=partial(total, one))) for one in self.statements]
+
+    def parameters(self, statement: Statement, comparator: Comparator) -> Setting:
+        """Return the parameters of the learner for which a statement holds."""
+        if statement.counts_mistakes:  # holds for any step: that of R1 is played anyway
+            statement, comparator = next(pair for pair in self.chosen if pair[0].name == "Theorem R1")
+        shared: Setting = {"gamma": self.terms.gamma}
+        if statement.step is not None:
+            return shared | {"eta": statement.eta(self.arguments(comparator))}
+        return shared | (RESTART if statement.learner == "adaptive_delaytron" else {"B": comparator.norm})
+
+    @cached_property
+    def settings(self) -> dict[str, list[Setting]]:
+        """The settings to play, by learner."""
+        found: dict[str, list[Setting]] = {}
+        for statement, comparator in self.chosen:
+            settings = found.setdefault(statement.learner, [])
+            setting = self.parameters(statement, comparator)
+            if setting not in settings:
+                settings.append(setting)
+        return found
+
+    @property
+    def n_rounds(self) -> int:
+        """The number of rounds to play."""
+        return self.terms.rounds * self.terms.runs * sum(map(len, self.settings.values()))
+
+
+def prepare(
+    data: Dataset,
+    terms: TrialTerms,
+    known: Sequence[Comparator] | None = None,
+    statements: Sequence[Statement] = STATEMENTS,
+) -> Trial:
+    """Return a trial: delays drawn, comparators found and chosen, nothing played yet.
+
+    Parameters
+    ----------
+    known : list of Comparator, optional
+        Those of another trial for the same rows, so that they need not be searched again.
+    statements : list of Statement
+        The statements to measure; those about mistakes need Theorem R1 among them.
+
+    Raises
+    ------
+    InvalidInput
+        If a term is not allowed, or there are no weights to compare with.
+    """
+    terms = terms.checked()
+    rows = rows_of(data, slice(terms.rounds))  # the runs show no others
+    chosen = comparators(rows) if known is None else known
+    if not chosen:
+        raise InvalidInput(f"{rows.name}: no weights but 0 are known", "give more rows")
+    separating = sorted((one for one in chosen if one.loss == 0), key=lambda one: one.norm)
+    if terms.comparator == "separating" or (terms.comparator is None and separating and rows.certificate is not None):
+        if not separating:
+            hint = ("take ", Mention("comparator", "'best'"))
+            raise InvalidInput(f"{rows.name}: no weights without loss are known", hint)
+        chosen = separating[:1]
+    rounds = checkpoints(terms.rounds)
+    # Of the delays up to every checkpoint: means over the runs, and the largest maximum.
+    runs = [[measure(delays[:t]) for t in rounds] for delays in map(terms.delays, range(terms.runs))]
+    counts = np.array(runs, float)
+    means = Quantities(*np.moveaxis(counts.mean(axis=0), 1, 0))
+    largest = Quantities(*np.moveaxis(counts.max(axis=0), 1, 0))
+    of_delays = cast(Arguments, means._replace(max_outstanding=largest.max_outstanding)._asdict())
+    X: Any = rows.X
+    squares = X.multiply(X).sum(axis=1) if rows.sparse else np.einsum("ij,ij->i", X, X)
+    given: Arguments = {
+        **of_delays,
+        "n_rounds": rounds,
+        "n_classes": data.n_classes,
+        "radius": float(np.sqrt(squares.max())),  # the norm of the longest row
+        "gamma": terms.gamma,
+        "eta": terms.eta,
+        "loss_bound": terms.loss_bound,
+    }
+    about = [s for s in statements if s.learner and not s.no_delay and s.applies(given)]
+    return Trial(rows, terms, rounds, given, chosen, about)
+
+
+def comparators(data: Dataset) -> list[Comparator]:
+    """Return the weights of `fitted_weights`, each with its loss on the data.
+
+    Weights that lose nearly as much as 0 are left out if others are known: their bounds are small, and vacuous.
+    """
+    known = []
+    for name, W in fitted_weights(data):
+        loss = float(hinge_losses(W, data).mean())
+        known.append(Comparator(name, W, loss if loss > NO_LOSS else 0.0))
+    distinct = {f"{c.norm:.4g} {c.loss:.4g}": c for c in reversed(known)}  # scaling may have changed nothing
+    least = min((comparator.loss for comparator in known), default=0.0)
+    return [comparator for comparator in reversed(distinct.values()) if comparator.loss <= max(LARGEST, least)]
+
+
 class Measured(NamedTuple):
-    """A statement, and what came out of the runs that it is about.
+    """A statement with the values of the runs that it is about.
 
     Parameters
     ----------
     comparator_loss : (checkpoints,) array
         The hinge loss of the comparator so far, mean over the runs.
     bound : (checkpoints,) array
-        The bound for the rounds so far with the step of the run; NaN where a corollary has another step in mind.
+        The bound for the rounds so far with the step of the run; NaN where a corollary holds for another step.
     values : (runs, checkpoints) array
-        What is bounded: the regret against the comparator, or mistakes.
+        The bounded quantity: the regret against the comparator, or mistakes.
     stated : (runs, checkpoints) array, optional
         The hinge regret, for which the paper states its bounds.
     """
@@ -50,28 +303,28 @@ class Measured(NamedTuple):
 
     @property
     def at_end(self) -> Mean:
-        """What is bounded, over all rounds."""
+        """The bounded quantity over all rounds."""
         return mean_of(self.values[:, -1])
 
     @property
     def stated_at_end(self) -> Mean | None:
-        """The hinge regret over all rounds, where the paper speaks of it."""
+        """The hinge regret over all rounds, where the paper states its bound for it."""
         return None if self.stated is None else mean_of(self.stated[:, -1])
 
     @property
     def fails(self) -> bool:
-        """Whether the hinge regret of these runs is above the bound that the paper states for it, with 95 %."""
+        """Whether the 95 % interval of the hinge regret is above the bound that the paper states for it."""
         stated = self.stated_at_end
-        return stated is not None and bool(stated.value - stated.margin > self.bound[-1])  # no interval: no
+        return stated is not None and bool(stated.value - stated.margin > self.bound[-1])  # False with a NaN margin
 
     def vacuous(self, n_rounds: int) -> bool:
-        """Whether the bound promises no more than weights of 0 give, which lose 1 in every round."""
+        """Whether the bound is no better than that of weights of 0, which lose 1 in every round."""
         return bool(self.bound[-1] + self.comparator_loss[-1] * (not self.statement.counts_mistakes) >= n_rounds)
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What came out of a trial: its results, by learner and in the order of its settings."""
+    """The results of a trial, by learner and in the order of its settings."""
 
     trial: Trial
     results: Mapping[str, Sequence[Result]]
@@ -83,7 +336,7 @@ class Study:
 
     @cached_property
     def measured(self) -> list[Measured]:
-        """Every statement with its bound and what was measured."""
+        """Every statement with its bound and the measured values."""
         return [self._measured(statement, comparator) for statement, comparator in self.trial.chosen]
 
     def _measured(self, statement: Statement, comparator: Comparator) -> Measured:
@@ -95,48 +348,71 @@ class Study:
         arguments: Arguments = {**self.trial.given, "norm": comparator.norm, "comparator_loss": loss, "eta": eta}
         bound = np.array(np.broadcast_to(statement.value(arguments), loss.shape))
         if statement.step and not statement.takes("eta"):
-            bound[:-1] = np.nan  # about the best step for each round, and these runs have that of the last
+            bound[:-1] = np.nan  # it holds for the best step for each round, and these runs have that of the last
         values = {GATED: lost.gated, HINGE: lost.hinge, GREEDY: wrong, PLAYED: played}[statement.loss]
         stated = lost.hinge if statement.source == PAPER else None
         return Measured(statement, comparator, loss, eta, bound, values, stated)
 
     @property
     def delay(self) -> str:
-        """The delays, as results name them."""
+        """The delay model as text."""
         return next(iter(self.results.values()))[0].delay
 
     def document(self) -> StudyDocument:
         """Return all numbers as plain values."""
         data = self.trial.data
         terms = self.trial.terms
-        return {
-            "dataset": data.name,
-            "rows": data.n_rows,
-            "classes": data.n_classes,
-            "radius": float(self.trial.given["radius"]),
-            "delay": self.delay,
-            "gamma": terms.gamma,
-            "rounds": terms.rounds,
-            "runs": terms.runs,
-            "seed": terms.seed,
-            "sampling": terms.sampling,
-            "loss_bound": terms.loss_bound,
-            **_delay_sums(self.trial),
-            "comparators": [_comparator_line(one) for one in self.trial.comparators],
-            "bounds": [_measured_line(one, terms.rounds) for one in self.measured],
-            "versions": versions(),
-        }
+        delays = self.trial.arguments(self.trial.comparators[0])
+        return StudyDocument(
+            dataset=data.name,
+            rows=data.n_rows,
+            classes=data.n_classes,
+            radius=float(self.trial.given["radius"]),
+            delay=self.delay,
+            gamma=terms.gamma,
+            rounds=terms.rounds,
+            runs=terms.runs,
+            seed=terms.seed,
+            sampling=terms.sampling,
+            loss_bound=terms.loss_bound,
+            missing=float(delays["missing"]),
+            delay_received=float(delays["delay_received"]),
+            total_delay=float(delays["total_delay"]),
+            outstanding=float(delays["outstanding"]),
+            max_outstanding=float(delays["max_outstanding"]),
+            comparators=[
+                ComparatorLine(comparator=one.name, norm=one.norm, loss_per_round=one.loss)
+                for one in self.trial.comparators
+            ],
+            bounds=[
+                MeasuredLine(
+                    statement=one.statement.name,
+                    origin=one.statement.source,
+                    learner=one.statement.learner,
+                    loss=one.statement.loss,
+                    valid_for=one.statement.valid_for,
+                    bound=float(one.bound[-1]),
+                    vacuous=one.vacuous(terms.rounds),
+                    measured=one.at_end.value,
+                    measured_margin=one.at_end.known_margin,
+                    hinge=None if one.stated_at_end is None else one.stated_at_end.value,
+                    hinge_margin=None if one.stated_at_end is None else one.stated_at_end.known_margin,
+                    comparator=one.comparator.name,
+                    norm=one.comparator.norm,
+                    comparator_loss=float(one.comparator_loss[-1]),
+                    eta=one.eta,
+                )
+                for one in self.measured
+            ],
+            versions=versions(),
+        )
 
     def to_table(self) -> "pa.Table":
-        """Return one line per statement and checkpoint."""
+        """Return one row per statement and checkpoint, as a pyarrow table."""
         needs("pyarrow")
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-        return pa.Table.from_pylist([row for one in self.measured for row in self._lines(one)])
-
-    def _lines(self, one: Measured) -> list[dict[str, str | int | float | None]]:
-        means = [mean_of(values) for values in one.values.T]
-        return [
+        rows = [
             {
                 "dataset": self.trial.data.name,
                 "delay": self.delay,
@@ -148,56 +424,22 @@ class Study:
                 "measured": mean.value,
                 "measured_margin": mean.known_margin,
             }
-            for t, bound, mean in zip(self.trial.rounds.tolist(), one.bound, means, strict=True)
+            for one in self.measured
+            for t, bound, mean in zip(self.trial.rounds.tolist(), one.bound, map(mean_of, one.values.T), strict=True)
         ]
+        return pa.Table.from_pylist(rows)
 
     def plot(self, path: str | Path) -> None:
-        """Draw bounds and measured regret against rounds."""
+        """Save a figure of bounds and measured regret against rounds."""
         from delaytron.theory.plots import plot_studies  # noqa: PLC0415 - needs matplotlib
 
         plot_studies([self], path)
 
 
-def _delay_sums(trial: Trial) -> DelaySums:
-    arguments = trial.arguments(trial.comparators[0])
-    return {
-        "missing": float(arguments["missing"]),
-        "delay_received": float(arguments["delay_received"]),
-        "total_delay": float(arguments["total_delay"]),
-        "outstanding": float(arguments["outstanding"]),
-        "max_outstanding": float(arguments["max_outstanding"]),
-    }
-
-
-def _comparator_line(one: Comparator) -> ComparatorLine:
-    return {"comparator": one.name, "norm": one.norm, "loss_per_round": one.loss}
-
-
-def _measured_line(one: Measured, n_rounds: int) -> MeasuredLine:
-    stated = one.stated_at_end
-    return {
-        "statement": one.statement.name,
-        "origin": one.statement.source,
-        "learner": one.statement.learner,
-        "loss": one.statement.loss,
-        "valid_for": one.statement.valid_for,
-        "bound": float(one.bound[-1]),
-        "vacuous": one.vacuous(n_rounds),
-        "measured": one.at_end.value,
-        "measured_margin": one.at_end.known_margin,
-        "hinge": None if stated is None else stated.value,
-        "hinge_margin": None if stated is None else stated.known_margin,
-        "comparator": one.comparator.name,
-        "norm": one.comparator.norm,
-        "comparator_loss": float(one.comparator_loss[-1]),
-        "eta": one.eta,
-    }
-
-
 def study(
     data: Dataset, terms: TrialTerms | None = None, progress: Progress | None = None, n_jobs: int | None = None
 ) -> Study:
-    """Measure the regret of the learners that the bounds are about; see `play`.
+    """Prepare and play a trial, and return the measured regret beside the bounds.
 
     Examples
     --------
@@ -211,7 +453,7 @@ def study(
 
 
 def play(trial: Trial, progress: Progress | None = None, n_jobs: int | None = None) -> Study:
-    """Play what is planned."""
+    """Play the runs of a trial and return their results."""
     terms = trial.terms
     results = {}
     for name, settings in trial.settings.items():

@@ -8,7 +8,7 @@ import psycopg
 
 from delaytron.service import messages
 from delaytron.service.postgres.backend import PostgresBackend
-from delaytron.service.postgres.verify import verify_model
+from delaytron.service.postgres.learner import verify_model
 
 PATIENCE = 60  # seconds that something may take at most: machines are slow and busy
 SETTLED = """
@@ -48,7 +48,7 @@ async def decide(backend, id=None, x=(1.0, 2.0), name="router", repeatable=None,
 
 
 async def feedback(backend, id, correct=None, name="router", **more):
-    """Return what became of an answer; raise if it was refused."""
+    """Return the result of an answer; raise its error."""
     (outcome,) = await backend.feedback(name, [messages.FeedbackRequest(id, correct=correct, **more)])
     if isinstance(outcome, Exception):
         raise outcome
@@ -71,7 +71,7 @@ async def until_learned(dsn, *fronts):
 
     await until(settled, "learning")
     for front in fronts:
-        await front._look()
+        await front._refresh()
 
 
 def ask(dsn, sql, values=()):

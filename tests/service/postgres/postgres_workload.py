@@ -15,12 +15,12 @@ import numpy as np
 import psycopg
 
 import delaytron as dt
-from delaytron.journal.records import ANSWERED, OPEN
+from delaytron.answers import Status
 from delaytron.model import facts
-from delaytron.model.snapshots import decompress, unpack_core
+from delaytron.model.snapshots import decompress, unpack_state
 from delaytron.service import messages
 from delaytron.service.backend import Repeatable
-from delaytron.service.postgres import passes
+from delaytron.service.postgres import learner
 from delaytron.service.postgres.backend import PostgresBackend
 from delaytron.service.problems import Unavailable
 
@@ -40,7 +40,7 @@ def acknowledge(acks, *words):
 
 
 def acknowledged_in(folder):
-    """Return what all children were told; a line that a kill cut off was told to nobody."""
+    """Return all replies that children got; a line that a kill truncated is left out."""
     texts = [path.read_text() for path in folder.glob("acks *")]
     return [line.split("\t") for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
@@ -80,7 +80,7 @@ class Client:
             again = await asyncio.gather(*(self.patiently(wanted, repeatable) for _ in range(2)))
             if again != [reply, reply]:
                 acknowledge(self.acks, "broken", reply.id, f"{reply} became {again}")
-        acknowledge(self.acks, "decided", reply.id, f"{reply.label} {reply.probability!r}")
+        acknowledge(self.acks, "decided", reply.id, f"{reply.label} {reply.prob!r}")
         self.decided.append(reply.id)
 
     async def patiently(self, wanted, repeatable):
@@ -123,7 +123,7 @@ class Client:
 async def learn(dsn, folder):
     """Be a learner, or wait to be one; say when that changes."""
     acks = open_acks(folder)
-    passes.FACTS_A_SNAPSHOT = 300
+    learner.FACTS_A_SNAPSHOT = 300
     backend = PostgresBackend(dsn)
     await backend.start()
     was_learning = False
@@ -151,37 +151,39 @@ def stand_by(dsn, folder):
         print(number, flush=True)  # noqa: T201
 
 
-def check_account(dsn, told):
-    """Raise if the tables do not have what was told, or have an answer twice; all must have been learned."""
+def check_account(dsn, acknowledged):
+    """Raise if the tables lack an acknowledged reply, or have an answer twice; all must have been learned."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         rows = connection.execute("SELECT id, status, value, label FROM delaytron.ids").fetchall()
         known = {name: (status, value, label) for name, status, value, label in rows}
         rows = connection.execute("SELECT id, kind, body FROM delaytron.facts WHERE id IS NOT NULL").fetchall()
         newest = connection.execute("SELECT body FROM delaytron.snapshots ORDER BY seq DESC LIMIT 1").fetchone()
-    check_told(known, {name: facts.decode_decided(body) for name, kind, body in rows if kind == facts.ADOPTED}, told)
+    check_acknowledged(
+        known, {name: facts.decode_decided(body) for name, kind, body in rows if kind == facts.RECORDED}, acknowledged
+    )
     counts = Counter((name, kind) for name, kind, _ in rows)
     assert set(counts.values()) == {1}, "something became two facts"
     answered = {name: facts.decode(body) for name, kind, body in rows if kind == facts.ANSWERED}
-    assert answered == {name: value for name, (status, value, _) in known.items() if status == ANSWERED}
-    assert {name for name, kind in counts if kind == facts.ADOPTED} == known.keys()
-    core, *_ = unpack_core(decompress(newest[0], "it"), "it")
-    assert core.open.keys() == {name for name, (status, *_) in known.items() if status == OPEN}
-    assert sum(core.tally.answered) == len(answered)
-    assert core.rounds == len(known)
+    assert answered == {name: value for name, (status, value, _) in known.items() if status == Status.ANSWERED}
+    assert {name for name, kind in counts if kind == facts.RECORDED} == known.keys()
+    state, *_ = unpack_state(decompress(newest[0], "it"), "it")
+    assert state.ids.keys() == {name for name, (status, *_) in known.items() if status == Status.OPEN}
+    assert sum(state.tally.answered) == len(answered)
+    assert state.rounds == len(known)
 
 
-def check_told(known, decided, told):
-    assert not [line for line in told if line[0] == "broken"]
-    applied = Counter(name for what, name, _ in told if what == "applied")
-    assert set(applied.values()) <= {1}, "an answer was said to be applied twice"
-    for what, name, rest in told:
+def check_acknowledged(known, decided, acknowledged):
+    assert not [line for line in acknowledged if line[0] == "broken"]
+    accepted = Counter(name for what, name, _ in acknowledged if what == "accepted")
+    assert set(accepted.values()) <= {1}, "an answer was accepted twice"
+    for what, name, rest in acknowledged:
         if what == "decided":
             label, prob = rest.split()
             assert (CLASSES[decided[name].label], decided[name].prob) == (label, float(prob))
-        elif what in ("applied", "duplicate"):
-            assert known[name][:2] == (ANSWERED, float(rest))
+        elif what in ("accepted", "duplicate"):
+            assert known[name][:2] == (Status.ANSWERED, float(rest))
         elif what == "conflict":
-            assert known[name][0] == ANSWERED
+            assert known[name][0] == Status.ANSWERED
             assert known[name][1] != float(rest)
 
 

@@ -3,14 +3,15 @@
 import asyncio
 
 import pytest
-from postgres_play import ask, check_state, decide, feedback, make, run, serving, until_learned
+from postgres_play import PATIENCE, ask, check_state, decide, feedback, make, run, serving, until_learned
 
-from delaytron.errors import ConflictingFeedback, InvalidInput, UnknownDecision
+from delaytron.errors import ConflictingDecision, ConflictingFeedback, InvalidInput, UnknownDecision
 from delaytron.service import messages
 from delaytron.service.backend import Repeatable
-from delaytron.service.limits import Limits
-from delaytron.service.postgres.retention import purge_model
-from delaytron.service.problems import Conflict, Gone, TooLarge, TooMany, UnknownModel
+from delaytron.service.postgres.frontend import GroupQueue
+from delaytron.service.postgres.learner import purge_model
+from delaytron.service.problems import Conflict, Gone, TooLarge, TooMany, Unavailable, UnknownModel
+from delaytron.service.security import Limits
 
 pytestmark = pytest.mark.xdist_group("bandit_logit")
 
@@ -21,8 +22,8 @@ def test_first_again_and_otherwise(dsn):
         assert (made.classes, made.learner, made.decisions, is_new) == (["a", "b", "c"], "bandit_logit", 0, True)
         reply = await decide(backend, "x")
         assert (reply.id, reply.round) == ("x", 1)
-        assert 0 < reply.probability <= 1
-        assert await feedback(backend, "x", True) == "applied"
+        assert 0 < reply.prob <= 1
+        assert await feedback(backend, "x", True) == "accepted"
         assert await feedback(backend, "x", True) == "duplicate"
         assert await feedback(backend, "x", reward=1.0) == "duplicate"
         with pytest.raises(ConflictingFeedback, match="answered 'correct', now 'wrong' came"):
@@ -33,7 +34,7 @@ def test_first_again_and_otherwise(dsn):
             await feedback(backend, "x", reward=2.0)
         with pytest.raises(InvalidInput, match="takes one of correct="):
             await feedback(backend, "x")
-        with pytest.raises(InvalidInput, match="by id or by token"):
+        with pytest.raises(InvalidInput, match="id must be a string"):
             await feedback(backend, None, True)
         await until_learned(dsn, backend)
         assert (await backend.stats("router")).answered == 1
@@ -45,11 +46,41 @@ def test_first_again_and_otherwise(dsn):
     assert (found.facts, found.after, found.waiting) == (3, 0, 0)
 
 
+def test_a_retry_by_its_id_returns_the_stored_decision_after_its_class_was_retired(dsn):
+    async def scenario(backend):
+        await make(backend)
+        first = await decide(backend, "x", allowed=["a", "b"])
+        await backend.retire_class("router", "a")
+        assert await decide(backend, "x", allowed=["b", "a"]) == first
+        with pytest.raises(ConflictingDecision, match="issued before"):
+            await decide(backend, "x", allowed=["a"])
+        with pytest.raises(InvalidInput, match="'a' is retired"):
+            await decide(backend, "y", allowed=["a", "b"])
+        with pytest.raises(InvalidInput, match="'a' is retired"):
+            await decide(backend, "\0", allowed=["a", "b"])
+
+    run(scenario, dsn)
+    assert ask(dsn, "SELECT count(*) FROM delaytron.ids") == [(1,)]
+
+
+def test_a_retry_by_its_id_returns_the_stored_decision_at_the_limit_of_open_ones(dsn):
+    async def scenario(backend):
+        async with serving(dsn, limits=Limits(open_decisions=1), learns=False) as full:
+            await make(backend)
+            first = await decide(backend, "x")
+            await until_learned(dsn, backend, full)
+            assert await decide(full, "x") == first
+            with pytest.raises(TooMany, match="1 decisions wait"):
+                await decide(full, "y")
+
+    run(scenario, dsn)
+
+
 def test_a_label_is_right_if_it_was_played(dsn):
     async def scenario(backend):
         await make(backend)
         assert (await decide(backend, "x", allowed=["b"])).label == "b"
-        assert await feedback(backend, "x", label="b") == "applied"
+        assert await feedback(backend, "x", label="b") == "accepted"
         assert await feedback(backend, "x", True) == "duplicate"
         with pytest.raises(ConflictingFeedback):
             await feedback(backend, "x", label="c")
@@ -65,7 +96,7 @@ def test_answers_of_one_batch_have_their_own_results(dsn):
         requests = [messages.FeedbackRequest(name, correct=right) for name, right in given]
         outcomes = await backend.feedback("router", requests)
         assert [outcome if isinstance(outcome, str) else type(outcome) for outcome in outcomes] == [
-            "applied",
+            "accepted",
             "duplicate",
             ConflictingFeedback,
             UnknownDecision,
@@ -84,7 +115,7 @@ def test_of_many_at_the_same_time_one_is_first(dsn):
                 both = [feedback(front, f"x{number}", i % 2 == 0) for i in range(10) for front in (backend, other)]
                 outcomes = await asyncio.gather(*both, return_exceptions=True)
                 said = [outcome if isinstance(outcome, str) else type(outcome) for outcome in outcomes]
-                assert said.count("applied") == 1
+                assert said.count("accepted") == 1
                 assert said.count("duplicate") == 9
                 assert said.count(ConflictingFeedback) == 10
         await until_learned(dsn, backend)
@@ -119,11 +150,14 @@ def test_an_id_is_issued_once_and_a_batch_is_all_or_nothing(dsn):
     async def scenario(backend):
         await make(backend)
         await decide(backend, "x")
-        with pytest.raises(InvalidInput, match="id 'x' was issued before"):
-            await decide(backend, "x")
+        with pytest.raises(ConflictingDecision, match="id 'x' was issued before, for other features"):
+            await decide(backend, "x", (1.0, 3.0))
+        with pytest.raises(ConflictingDecision, match="id 'x' was issued before, for other features"):
+            await decide(backend, "x", allowed=["a", "b", "c"])
         batch = [messages.DecisionRequest([1.0, 2.0], name) for name in ("y", "x", "z")]
-        with pytest.raises(InvalidInput, match="id 'x' was issued before"):
-            await backend.decide("router", batch, None)
+        other = [batch[0], messages.DecisionRequest([1.0, 3.0], "x"), batch[2]]
+        with pytest.raises(ConflictingDecision, match="id 'x' was issued before"):
+            await backend.decide("router", other, None)
         with pytest.raises(UnknownDecision):
             await backend.decision("router", "y")
         with pytest.raises(InvalidInput, match="all be different"):
@@ -140,12 +174,41 @@ def test_ids_that_are_there_do_not_harm_those_written_together_with_them(dsn):
     async def scenario(backend):
         await make(backend)
         await decide(backend, "x0")
-        calls = [decide(backend, f"x{number % 12}") for number in range(48)]
+        calls = [decide(backend, f"x{number % 12}", (1.0, 3.0 + number)) for number in range(48)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert sum(isinstance(outcome, messages.DecisionReply) for outcome in outcomes) == 11
-        assert sum(isinstance(outcome, InvalidInput) for outcome in outcomes) == 37
+        assert sum(isinstance(outcome, ConflictingDecision) for outcome in outcomes) == 37
 
     run(scenario, dsn)
+
+
+def test_the_same_id_with_the_same_input_gets_the_same_decision(dsn):
+    """Of many at the same time, by two front ends, before and after the learner has it; alone and in a batch."""
+
+    async def scenario(backend):
+        async with serving(dsn, learns=False) as other:
+            await make(backend)
+            for number in range(8):
+                calls = [decide(front, f"x{number}", (1.0, number)) for front in (backend, other) * 4]
+                replies = [(reply.label, reply.prob) for reply in await asyncio.gather(*calls)]
+                assert len(set(replies)) == 1
+                await until_learned(dsn, backend, other)
+                again = await decide(other, f"x{number}", (1.0, number))
+                assert [(again.label, again.prob)] == replies[:1]
+                assert again.round == (await backend.decision("router", f"x{number}")).round
+            await feedback(backend, "x0", True)
+            batch = [messages.DecisionRequest([1.0, float(n)], f"x{n}") for n in (9, 0, 8)]
+            key = Repeatable("key", b"batch")
+            first = await backend.decide("router", batch, key)
+            assert [reply.id for reply in first] == ["x9", "x0", "x8"]
+            stored = await backend.decision("router", "x0")
+            assert (first[1].label, first[1].prob) == (stored.label, stored.prob)
+            assert await other.decide("router", batch, key) == first
+            await until_learned(dsn)
+
+    run(scenario, dsn)
+    assert ask(dsn, "SELECT count(*) FROM delaytron.ids") == [(10,)]
+    assert check_state(dsn).facts == 12
 
 
 def test_the_same_request_again_gets_the_same(dsn):
@@ -159,8 +222,8 @@ def test_the_same_request_again_gets_the_same(dsn):
             assert len({reply.label for reply in await asyncio.gather(*calls)}) == 1
             with pytest.raises(Conflict, match="another body"):
                 await decide(other, repeatable=Repeatable("key-1", b"other"))
-            with pytest.raises(InvalidInput, match="issued before"):
-                await decide(other, "x", repeatable=Repeatable("key-3", b"three"))
+            with pytest.raises(ConflictingDecision, match="issued before"):
+                await decide(other, "x", (2.0, 2.0), repeatable=Repeatable("key-3", b"three"))
             await backend.retire_class("router", first.label)
             again = await decide(backend, repeatable=key, allowed=[first.label])
             assert again == first
@@ -168,6 +231,30 @@ def test_the_same_request_again_gets_the_same(dsn):
 
     run(scenario, dsn)
     assert ask(dsn, "SELECT count(*) FROM delaytron.ids") == [(2,)]
+
+
+def test_what_is_added_while_a_writer_ends_is_written():
+    """Clients that come back in the very step in which the writers end, and some steps later."""
+
+    async def write(items):
+        for _ in range(items[0] % 3):
+            await asyncio.sleep(0)
+        return items
+
+    async def client(queue, pause):
+        for number in range(200):
+            assert await queue.add(pause + number) == pause + number
+            for _ in range((pause * number) % 5):
+                await asyncio.sleep(0)
+
+    async def scenario():
+        queue = GroupQueue(write)
+        await asyncio.wait_for(asyncio.gather(*(client(queue, pause) for pause in range(4))), PATIENCE)
+        await queue.close()
+        with pytest.raises(Unavailable, match="stopping"):
+            await queue.add(1)
+
+    asyncio.run(scenario())
 
 
 def test_allowed(dsn):
@@ -194,8 +281,6 @@ def test_models_are_found_by_all(dsn):
             assert (again.name, is_new) == ("router", False)
             with pytest.raises(Conflict, match="was made with classes="):
                 await make(other, classes=("a", "b"))
-            with pytest.raises(Conflict, match="stateless=False"):
-                await make(other, stateless=True)
             with pytest.raises(UnknownModel, match="no model 'rooter'"):
                 await decide(other, name="rooter")
             with pytest.raises(InvalidInput, match="a parameter of bandit_logit must be one of"):
@@ -266,7 +351,7 @@ def test_purged(dsn):
 
     run(scenario, dsn)  # a snapshot is kept at the end
     before = check_state(dsn)
-    with pytest.raises(InvalidInput, match="older-than"):
+    with pytest.raises(InvalidInput, match="older_than"):
         purge_model(dsn, "router", "never")
     with pytest.raises(InvalidInput, match="no model 'shop'"):
         purge_model(dsn, "shop", "1s")
@@ -281,11 +366,12 @@ def test_purged(dsn):
                 await backend.cancel("router", name)
             with pytest.raises(Gone):
                 await backend.explain("router", name)
-            with pytest.raises(InvalidInput, match="issued before"):
-                await decide(backend, name)
+            for x in ((1.0, 2.0), (0.0, 0.0)):
+                with pytest.raises(ConflictingDecision, match="issued before, and its decision was purged"):
+                    await decide(backend, name, x)
         state = await backend.decision("router", "x")
         assert (state.purged, state.status, state.value, state.round) == (True, "answered", 1.0, None)
-        assert await feedback(backend, "z", True) == "applied"
+        assert await feedback(backend, "z", True) == "accepted"
         await decide(backend, "v")
         await until_learned(dsn)
 

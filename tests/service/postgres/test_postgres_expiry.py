@@ -1,4 +1,4 @@
-"""Expiry and classes on PostgreSQL: the learner decides, in facts, and nobody is contradicted."""
+"""Expiry and classes on PostgreSQL: the learner decides, in facts, and no reply is contradicted."""
 
 import asyncio
 
@@ -6,8 +6,12 @@ import psycopg
 import pytest
 from postgres_play import ask, check_state, decide, feedback, make, run, serving, until, until_learned
 
+from delaytron.answers import Status
 from delaytron.errors import ConflictingFeedback, InvalidInput
+from delaytron.model import facts
 from delaytron.service import messages
+from delaytron.service.postgres import backend as postgres
+from delaytron.service.postgres.learner import purge_model
 
 pytestmark = pytest.mark.xdist_group("bandit_logit")
 
@@ -25,23 +29,23 @@ def test_a_late_answer_is_recorded(dsn):
         await make(backend, expire_after="0.3s")
         await decide(backend, "x")
         await decide(backend, "y")
-        assert await feedback(backend, "y", True) == "applied"
+        assert await feedback(backend, "y", True) == "accepted"
         await until_expired(backend, "x")
-        assert await feedback(backend, "x", True) == "late_recorded"
+        assert await feedback(backend, "x", True) == "late"
         assert await feedback(backend, "x", True) == "duplicate"
-        with pytest.raises(ConflictingFeedback, match="after it expired"):
+        with pytest.raises(ConflictingFeedback, match="answered 'correct', now 'wrong' came"):
             await feedback(backend, "x", False)
         with pytest.raises(ConflictingFeedback, match="has expired already"):
             await backend.cancel("router", "x")
         assert (await backend.decision("router", "x")).value == 1.0
         await until_learned(dsn, backend)
         stats = await backend.stats("router")
-        assert (stats.expired, stats.answered, stats.late, stats.open) == (1, 1, 0, 0)
+        assert (stats.expired, stats.answered, stats.corrected, stats.late, stats.open) == (1, 1, 0, 1, 0)
 
     run(scenario, dsn)
     check_state(dsn)
-    told = ask(dsn, "SELECT kind FROM delaytron.facts WHERE id = 'x' ORDER BY seq")
-    assert told == [(7,), (3,), (10,)]
+    kinds = ask(dsn, "SELECT kind FROM delaytron.facts WHERE id = 'x' ORDER BY seq")
+    assert kinds == [(facts.RECORDED,), (facts.EXPIRED,), (facts.ANSWERED_LATE,)]
 
 
 def test_a_late_answer_corrects(dsn):
@@ -49,15 +53,103 @@ def test_a_late_answer_corrects(dsn):
         await make(backend, expire_after="0.3s", on_expiry="wrong")
         await decide(backend, "x")
         await until_expired(backend, "x")
-        assert await feedback(backend, "x", True) == "late_corrected"
+        assert await feedback(backend, "x", True) == "corrected"
         assert await feedback(backend, "x", True) == "duplicate"
         with pytest.raises(ConflictingFeedback):
             await feedback(backend, "x", False)
         await until_learned(dsn, backend)
         stats = await backend.stats("router")
-        assert (stats.expired, stats.answered, stats.late) == (1, 1, 1)
+        assert (stats.expired, stats.answered, stats.corrected, stats.late) == (1, 1, 1, 0)
 
     run(scenario, dsn)
+    check_state(dsn)
+
+
+RELEASED = "SELECT status, correctable, value FROM delaytron.ids WHERE id = 'x'"
+
+
+def test_an_answer_after_the_release_is_late(dsn):
+    """A decision that expired as wrong can be corrected for a while; then its row is released, by a fact."""
+
+    async def scenario(backend):
+        await make(backend, expire_after=1, on_expiry="wrong", correct_within=2)
+        await decide(backend, "x")
+        for number in range(2):
+            await until_learned(dsn)
+            await decide(backend, f"y{number}")
+        await until_expired(backend, "x")
+        assert ask(dsn, RELEASED) == [(Status.EXPIRED, True, None)]
+        for number in range(2, 4):
+            await until_learned(dsn)
+            await decide(backend, f"y{number}")
+
+        async def released():
+            return ask(dsn, RELEASED) == [(Status.EXPIRED, False, None)]
+
+        await until(released, "release")
+        assert await feedback(backend, "x", True) == "late"
+        assert await feedback(backend, "x", True) == "duplicate"
+        with pytest.raises(ConflictingFeedback, match="answered 'correct', now 'wrong' came"):
+            await feedback(backend, "x", False)
+        assert ask(dsn, RELEASED) == [(Status.EXPIRED, False, 1.0)]
+        await until_learned(dsn, backend)
+        stats = await backend.stats("router")
+        assert (stats.answered, stats.corrected, stats.late) == (0, 0, 1)
+
+    run(scenario, dsn)
+    check_state(dsn)
+    assert ask(dsn, "SELECT kind FROM delaytron.facts WHERE id = 'x' ORDER BY seq") == [
+        (facts.RECORDED,),
+        (facts.EXPIRED,),
+        (facts.RELEASED,),
+        (facts.ANSWERED_LATE,),
+    ]
+
+
+def test_who_is_being_corrected_is_not_released(dsn):
+    """A transaction that corrects holds the row: the learner releases others, and then takes the answer."""
+
+    async def scenario(backend):
+        await make(backend, expire_after="0.1s", on_expiry="wrong", correct_within="0.3s")
+        await decide(backend, "x")
+        await decide(backend, "y")
+        with psycopg.connect(dsn) as held:
+            await until_expired(backend, "x", "y")
+            held.execute("UPDATE delaytron.ids SET status = 1, value = 1, correctable = false WHERE id = 'x'")
+            await decide(backend, "z")  # with its round the expiries are applied
+
+            async def released():
+                return ask(dsn, "SELECT correctable FROM delaytron.ids WHERE id = 'y'") == [(False,)]
+
+            await until(released, "release")
+            held.execute(
+                "INSERT INTO delaytron.inbox (model, kind, id, body) VALUES (1, %s, 'x', %s)",
+                (facts.ANSWERED, facts.encode(1.0)),
+            )
+            held.commit()
+        await until_learned(dsn, backend)
+        stats = await backend.stats("router")
+        assert (stats.answered, stats.corrected, stats.late) == (1, 1, 0)
+        assert await feedback(backend, "y", True) == "late"
+
+    run(scenario, dsn)
+    check_state(dsn)
+
+
+def test_who_can_be_corrected_is_not_purged(dsn):
+    async def scenario(backend):
+        await make(backend, expire_after="0.1s", on_expiry="wrong")
+        await decide(backend, "x")
+        await until_expired(backend, "x")
+        await until_learned(dsn)
+
+    async def afterwards(backend):
+        assert await feedback(backend, "x", True) == "corrected"
+        await until_learned(dsn)
+
+    run(scenario, dsn)
+    assert purge_model(dsn, "router", "0.000001s") == 0
+    run(afterwards, dsn)
     check_state(dsn)
 
 
@@ -100,8 +192,8 @@ def test_who_is_being_answered_does_not_expire(dsn):
             held.execute("UPDATE delaytron.ids SET status = 1, value = 1 WHERE id = 'x'")
             await until_expired(backend, "y")
             held.execute(
-                "INSERT INTO delaytron.inbox (model, kind, id, body) VALUES (1, 2, 'x', %s)",
-                (b"\xcb\x3f\xf0" + bytes(6),),
+                "INSERT INTO delaytron.inbox (model, kind, id, body) VALUES (1, %s, 'x', %s)",
+                (facts.ANSWERED, facts.encode(1.0)),
             )
             held.commit()
         await until_learned(dsn, backend)
@@ -120,7 +212,7 @@ def test_classes_come_and_go_for_all_front_ends(dsn):
             assert (await other.add_class("router", messages.NewClass("d"))).classes == ["a", "b", "c", "d"]
             assert (await decide(other, allowed=["d"])).label == "d"
             assert (await backend.retire_class("router", "a")).classes == ["b", "c", "d"]
-            assert await feedback(other, "x", True) == "applied"
+            assert await feedback(other, "x", True) == "accepted"
             with pytest.raises(InvalidInput, match="'a' is retired"):
                 await decide(backend, allowed=["a"])
             await until_learned(dsn, backend, other)
@@ -158,6 +250,29 @@ def test_classes_are_added_by_many_at_once(dsn):
 
     run(scenario, dsn)
     check_state(dsn)
+
+
+def test_a_front_end_finds_decisions_for_a_class_that_it_has_not_heard_of(dsn, monkeypatch):
+    monkeypatch.setattr(postgres, "REFRESH", 1000.0)
+
+    async def scenario(backend):
+        await make(backend)
+        for number, use in enumerate((find, find_recent)):
+            async with serving(dsn, learns=False) as other:
+                await decide(other, f"w{number}")
+                await backend.add_class("router", messages.NewClass(number))
+                await decide(backend, f"x{number}", allowed=[number])
+                assert (await use(other, f"x{number}")).label == number
+
+    async def find(backend, id):
+        return await backend.decision("router", id)
+
+    async def find_recent(backend, id):
+        (state,) = await backend.recent("router", 1)
+        assert state.id == id
+        return state
+
+    run(scenario, dsn, learns=False)
 
 
 def test_a_learner_that_cannot_grow_says_so(dsn):

@@ -1,13 +1,10 @@
 """The service over HTTP on PostgreSQL: three processes serve the same models."""
 
-import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from postgres_play import check_state
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from services import serving
 
 
@@ -25,7 +22,7 @@ def test_any_front_end_takes_the_answer_once(fronts, dsn):
     fronts[0].make("router", features=2)
     ids = [fronts[i % 3].decide([1.0, float(i)], "router").json()["id"] for i in range(30)]
     for i, one in enumerate(ids):
-        assert said(fronts[(i + 1) % 3].feedback(one, "router", correct=True)) == (200, "applied")
+        assert said(fronts[(i + 1) % 3].feedback(one, "router", correct=True)) == (200, "accepted")
         assert said(fronts[(i + 2) % 3].feedback(one, "router", correct=True)) == (200, "duplicate")
         assert said(fronts[i % 3].feedback(one, "router", correct=False)) == (409, "conflict")
     assert said(fronts[1].feedback("never", "router", correct=True)) == (404, "unknown_decision")
@@ -41,7 +38,7 @@ def test_the_learner_is_killed_and_another_takes_over(fronts, dsn):
     fronts[0].decide([1.0, 2.0], "router")
     fronts[0].kill()
     one = fronts[1].decide([1.0, 2.0], "router").json()["id"]
-    assert said(fronts[2].feedback(one, "router", correct=True)) == (200, "applied")
+    assert said(fronts[2].feedback(one, "router", correct=True)) == (200, "accepted")
     while fronts[1].client.get("/v1/models/router/stats").json()["answered"] < 1:
         pass
     check_state(dsn)

@@ -7,12 +7,13 @@ import psycopg
 import pytest
 from postgres_play import PATIENCE, ask, check_state, decide, feedback, make, run, serving, until, until_learned
 
-from delaytron.journal.records import OPEN
+from delaytron.answers import Status
+from delaytron.errors import JournalError
 from delaytron.model import facts
 from delaytron.service import messages
-from delaytron.service.postgres import learning, passes
+from delaytron.service.postgres import learner as learning
 from delaytron.service.postgres.backend import PostgresBackend
-from delaytron.service.postgres.tables import LEARNING, LOCKS
+from delaytron.service.postgres.schema import LEARNING, LOCKS
 
 pytestmark = pytest.mark.xdist_group("bandit_logit")
 
@@ -55,9 +56,9 @@ def test_one_learns_and_another_takes_over(dsn):
 
                 await until(has_ended)
             assert holders(dsn) == []
-            assert (await decide(second, "y")).id == "y"  # nobody learns, and all can decide and answer
-            assert await feedback(third, "y", True) == "applied"
-            await third._look()
+            assert (await decide(second, "y")).id == "y"  # no process learns, and all can decide and answer
+            assert await feedback(third, "y", True) == "accepted"
+            await third._refresh()
             behind = (await third.stats("router")).staleness
             assert behind.decisions == 1
             assert behind.seconds > 0
@@ -92,27 +93,27 @@ def test_a_transaction_that_commits_late_is_not_missed(dsn):
         await until_learned(dsn)
         ((body,),) = ask(dsn, "SELECT body FROM delaytron.facts WHERE id = 'x0'")
         with psycopg.connect(dsn) as slow:
-            slow.execute("INSERT INTO delaytron.ids VALUES (1, 'slow', %s, NULL, 0)", (OPEN,))
+            slow.execute("INSERT INTO delaytron.ids VALUES (1, 'slow', %s, NULL, 0)", (Status.OPEN,))
             slow.execute(
-                "INSERT INTO delaytron.inbox (model, kind, id, body) VALUES (1, %s, 'slow', %s)", (facts.ADOPTED, body)
+                "INSERT INTO delaytron.inbox (model, kind, id, body) VALUES (1, %s, 'slow', %s)", (facts.RECORDED, body)
             )
             for number in range(1, 5):
                 await decide(backend, f"x{number}")
             await until_learned(dsn)
             slow.commit()
-        assert await feedback(backend, "slow", True) == "applied"
+        assert await feedback(backend, "slow", True) == "accepted"
         await until_learned(dsn, backend)
         assert (await backend.stats("router")).decisions == 6
 
     run(scenario, dsn)
-    told = [name for (name,) in ask(dsn, "SELECT id FROM delaytron.facts WHERE kind = 7 ORDER BY seq")]
-    assert told == ["x0", "x1", "x2", "x3", "x4", "slow"]
+    ids = [name for (name,) in ask(dsn, "SELECT id FROM delaytron.facts WHERE kind = 2 ORDER BY seq")]
+    assert ids == ["x0", "x1", "x2", "x3", "x4", "slow"]
     check_state(dsn)
 
 
 def test_the_next_learner_begins_with_the_snapshot_and_the_facts_after_it(dsn, monkeypatch):
-    monkeypatch.setattr(passes, "FACTS_A_SNAPSHOT", 7)
-    monkeypatch.setattr(passes.Passes, "finish", lambda self: asyncio.sleep(0))  # as after a kill
+    monkeypatch.setattr(learning, "FACTS_A_SNAPSHOT", 7)
+    monkeypatch.setattr(learning.Passes, "finish", lambda self: asyncio.sleep(0))  # as after a kill
 
     async def scenario(backend):
         for number in range(10):
@@ -129,7 +130,7 @@ def test_the_next_learner_begins_with_the_snapshot_and_the_facts_after_it(dsn, m
         found = check_state(dsn)
         assert found.facts == 1 + 15 * part
     snapshots = [seq for (seq,) in ask(dsn, "SELECT seq FROM delaytron.snapshots ORDER BY seq")]
-    assert len(snapshots) == passes.KEPT_SNAPSHOTS
+    assert len(snapshots) == learning.KEPT_SNAPSHOTS
     assert 46 - 16 < snapshots[-1] <= 46
 
 
@@ -148,19 +149,19 @@ def test_what_a_killed_learner_did_not_publish_is_published_by_the_next(dsn, mon
         assert (await backend.stats("router")).decisions == 1
 
     with monkeypatch.context() as patched:
-        patched.setattr(passes.Passes, "_publish", lambda self, number, at_once=False: asyncio.sleep(0))
+        patched.setattr(learning.Passes, "_publish", lambda self, number, at_once=False: asyncio.sleep(0))
         run(first, dsn)
     run(second, dsn)
 
 
 def test_a_damaged_row_stops_its_own_model_only(dsn, monkeypatch, caplog):
-    monkeypatch.setattr(passes, "STUCK", 0.2)
+    monkeypatch.setattr(learning, "STUCK", 0.2)
 
     async def scenario(backend):
         await make(backend)
         await make(backend, "other")
         await decide(backend, "x")
-        ask(dsn, "INSERT INTO delaytron.inbox (model, kind, id, body) VALUES (1, 2, 'nobody', '')")
+        ask(dsn, "INSERT INTO delaytron.inbox (model, kind, id, body) VALUES (1, 3, 'nobody', '')")
         await decide(backend, "y")
         await decide(backend, "z", name="other")
 
@@ -173,6 +174,38 @@ def test_a_damaged_row_stops_its_own_model_only(dsn, monkeypatch, caplog):
         assert (await backend.stats("router")).decisions == 2
 
     run(scenario, dsn)
+    check_state(dsn)
+    check_state(dsn, "other")
+    assert "model number 1 cannot be learned" in caplog.text
+
+
+def test_a_damaged_fact_stops_its_own_model_only(dsn, monkeypatch, caplog):
+    monkeypatch.setattr(learning, "STUCK", 0.2)
+    monkeypatch.setattr(learning.Passes, "finish", lambda self: asyncio.sleep(0))  # no snapshot has the fact
+
+    async def first(backend):
+        await make(backend)
+        await make(backend, "other")
+        await decide(backend, "x")
+        await until_learned(dsn)
+
+    async def second(backend):
+        await decide(backend, "y")
+        await decide(backend, "z", name="other")
+
+        async def others_are_learned():
+            return ask(dsn, "SELECT count(*) FROM delaytron.facts WHERE id = 'z'") == [(1,)]
+
+        await until(others_are_learned)
+        assert ask(dsn, "UPDATE delaytron.facts SET wall = wall - 1 WHERE id = 'x'") == 1
+        await until_learned(dsn, backend)
+        assert (await backend.stats("router")).decisions == 2
+
+    run(first, dsn)
+    assert ask(dsn, "UPDATE delaytron.facts SET wall = wall + 1 WHERE id = 'x'") == 1
+    with pytest.raises(JournalError, match="the checksum of fact 2 is wrong; restore the database from a backup"):
+        check_state(dsn)
+    run(second, dsn)
     check_state(dsn)
     check_state(dsn, "other")
     assert "model number 1 cannot be learned" in caplog.text
@@ -239,7 +272,7 @@ def test_a_state_that_cannot_be_read_leaves_the_one_before(dsn, caplog):
             await until_learned(dsn, other)
             backend._learner.stop()
             ask(dsn, "UPDATE delaytron.published SET seq = 100, body = 'damaged' WHERE model = 1")
-            await other._look()
+            await other._refresh()
             assert other.unready() is None
             assert (await decide(other)).round == 2
             assert (await decide(other, name="other")).round == 1
@@ -249,16 +282,16 @@ def test_a_state_that_cannot_be_read_leaves_the_one_before(dsn, caplog):
 
 
 def test_old_requests_are_forgotten(dsn, monkeypatch):
-    monkeypatch.setattr(passes, "CLEAN", 0.0)
+    monkeypatch.setattr(learning, "CLEAN", 0.0)
 
     async def scenario(backend):
         await make(backend)
-        sql = "INSERT INTO delaytron.requests VALUES (1, %s, '', '', delaytron.now() - %s)"
-        for key, age in (("old", passes.KEPT + 10**9), ("young", passes.KEPT - 10**12)):
+        sql = "INSERT INTO delaytron.replies VALUES (1, %s, '', '', delaytron.now() - %s)"
+        for key, age in (("old", learning.REPLIES_KEPT + 10**9), ("young", learning.REPLIES_KEPT - 10**12)):
             ask(dsn, sql, (key, age))
 
         async def forgotten():
-            return ask(dsn, "SELECT key FROM delaytron.requests") == [("young",)]
+            return ask(dsn, "SELECT key FROM delaytron.replies") == [("young",)]
 
         await until(forgotten)
 
@@ -277,8 +310,8 @@ def test_a_learner_that_hangs_loses_its_lock(dsn, monkeypatch):
             await gate.wait()
         await publish(self, number, at_once=at_once)
 
-    publish = passes.Passes._publish
-    monkeypatch.setattr(passes.Passes, "_publish", hang)
+    publish = learning.Passes._publish
+    monkeypatch.setattr(learning.Passes, "_publish", hang)
 
     async def scenario(first):
         await make(first)

@@ -7,14 +7,13 @@ import psycopg
 import pytest
 from postgres_play import PATIENCE, ask, check_state, decide, make, run, serving, until, until_learned
 
+from delaytron.answers import Status
 from delaytron.errors import InvalidInput, JournalError
-from delaytron.journal.records import ANSWERED, CANCELLED, EXPIRED, OPEN
 from delaytron.service.app import _lifespan
-from delaytron.service.postgres import connections
+from delaytron.service.postgres import schema
 from delaytron.service.postgres.backend import PostgresBackend
-from delaytron.service.postgres.retention import purge_model
-from delaytron.service.postgres.tables import FORMAT
-from delaytron.service.postgres.verify import verify_model
+from delaytron.service.postgres.learner import purge_model, verify_model
+from delaytron.service.postgres.schema import FORMAT
 from delaytron.service.problems import Unavailable, UnknownModel
 
 
@@ -24,21 +23,22 @@ def test_many_may_begin_at_once(dsn):
         await asyncio.gather(*(backend.start() for backend in backends))
         assert [backend.unready() for backend in backends] == [None] * 5
         await asyncio.gather(*(backend.stop() for backend in backends))
-        assert all("stopping" in backend.unready() for backend in backends)
+        assert all("stopping" in str(backend.unready()) for backend in backends)
 
     asyncio.run(begin())
     assert ask(dsn, "SELECT value FROM delaytron.meta WHERE name = 'format'") == [(str(FORMAT),)]
 
 
-def test_a_newer_format_is_refused_and_left_alone(dsn):
+@pytest.mark.parametrize("number", [FORMAT - 1, FORMAT + 1])
+def test_another_format_is_refused_and_left_alone(dsn, number):
     run(make, dsn)
-    ask(dsn, "UPDATE delaytron.meta SET value = %s", (str(FORMAT + 1),))
+    ask(dsn, "UPDATE delaytron.meta SET value = %s", (str(number),))
 
     async def begin():
         backend = PostgresBackend(dsn)
-        with pytest.raises(InvalidInput, match=f"of format {FORMAT + 1}, this version reads up to {FORMAT}; update"):
+        with pytest.raises(InvalidInput, match=f"of format {number}, this version reads {FORMAT}; update"):
             await backend.start()
-        assert "update delaytron" in backend.unready()
+        assert "update delaytron" in str(backend.unready())
         for ask_for in (decide, make, PostgresBackend.models):
             with pytest.raises(Unavailable, match="update delaytron"):
                 await ask_for(backend)
@@ -51,7 +51,7 @@ def test_a_newer_format_is_refused_and_left_alone(dsn):
 def test_a_schema_of_others_is_left_alone(dsn):
     ask(dsn, "CREATE SCHEMA delaytron")
     ask(dsn, "CREATE TABLE delaytron.meta (name text, value text)")
-    with pytest.raises(InvalidInput, match="not ours"):
+    with pytest.raises(InvalidInput, match="of another program"):
         run(make, dsn)
 
 
@@ -71,7 +71,10 @@ def test_a_service_on_tables_that_it_cannot_use_says_so_in_its_log(dsn, caplog):
             await asyncio.sleep(0.5)
 
     asyncio.run(begin())
-    assert "is not ready: the schema delaytron of this database is not ours; give another database" in caplog.text
+    assert (
+        "is not ready: the schema delaytron of this database is of another program; give another database"
+        in caplog.text
+    )
 
 
 def test_what_is_asked_of_a_database_that_is_not_ours_is_refused_in_one_line(dsn):
@@ -107,7 +110,7 @@ def test_without_a_server_nothing_is_acknowledged_and_it_goes_on_by_itself(own_s
 
     async def begin():
         async with serving(dsn) as backend:
-            assert "cannot be reached" in backend.unready()
+            assert "cannot be reached" in str(backend.unready())
             with pytest.raises(Unavailable):
                 await decide(backend)
             with pytest.raises(Unavailable):
@@ -135,8 +138,8 @@ def test_without_a_server_nothing_is_acknowledged_and_it_goes_on_by_itself(own_s
 
 
 def test_a_server_that_hangs_is_given_up(own_server, monkeypatch):
-    monkeypatch.setattr(connections, "LONGEST", 1.0)
-    monkeypatch.setitem(connections.DEFAULTS, "connect_timeout", "2")  # the least that there is
+    monkeypatch.setattr(schema, "LONGEST", 1.0)
+    monkeypatch.setitem(schema.DEFAULTS, "connect_timeout", "2")  # the least that there is
     dsn = own_server.new_database()
 
     async def scenario(backend):
@@ -164,17 +167,17 @@ def test_a_server_that_hangs_is_given_up(own_server, monkeypatch):
     check_state(dsn)
 
 
-def test_an_interrupted_round_has_the_state_made_anew(dsn, monkeypatch):
+def test_after_an_interrupted_round_the_state_is_loaded_again(dsn, monkeypatch):
     async def scenario(backend):
         await make(backend)
         front = await backend._models.find("router")
         with monkeypatch.context() as patched:
-            patched.setattr(type(front.core.encoder), "new_names", lambda self: 1 / 0)
+            patched.setattr(type(front.state.encoder), "new_names", lambda self: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 await decide(backend)
-        with pytest.raises(Unavailable, match="made anew"):
+        with pytest.raises(Unavailable, match="being loaded"):
             await decide(backend)
-        await backend._look()
+        await backend._refresh()
         assert (await decide(backend)).round == 1
 
     run(scenario, dsn, learns=False)
@@ -191,4 +194,4 @@ def test_a_commit_is_on_disk_even_where_the_server_is_told_otherwise(server):
 
 
 def test_numbers_in_the_tables_stay():
-    assert (OPEN, ANSWERED, EXPIRED, CANCELLED) == (0, 1, 2, 3)
+    assert (Status.OPEN, Status.ANSWERED, Status.EXPIRED, Status.CANCELLED) == (0, 1, 2, 3)

@@ -1,19 +1,93 @@
-"""The claims of the paper's experiments one by one: what each means in numbers, and how often it is so.
+"""The claims of the paper's experiments: the meaning of each in numbers, and in how many cases it is true.
 
-A claim is looked at in every case there is (data set, learner, delay). It holds if it is so in nine of ten of them, and
-partly if in half.
+A claim is tested in every case (data set, learner, delay). It holds if it is true in nine of ten of them, and partly if
+in half.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
-from delaytron.experiments.report.curves import CLOSE, NEAR, Evidence, close, first_below, slope
-from delaytron.experiments.report.model import FEW_RUNS_NOTE, Cell, Claim, Section, Table, has_few_runs, with_runs
-from delaytron.experiments.report.tables import Facts, beside_majority
-from delaytron.experiments.selection import Outcome
+from delaytron.delays import as_delay
+from delaytron.experiments.report.model import (
+    FEW_RUNS,
+    FEW_RUNS_NOTE,
+    Cell,
+    Claim,
+    Estimate,
+    Facts,
+    Table,
+    beside_majority,
+    estimate,
+    with_runs,
+)
+from delaytron.experiments.store import Outcome
+from delaytron.records import Array
+from delaytron.simulation.results import Result, index_from_which_below
+from delaytron.simulation.scenarios import mean_wait
+
+LEARNERS = ("delaytron", "adaptive_delaytron", "adaptive_delaytron, instant")
+CLOSE = 1.1  # an error of at most this multiple of another is close to it
+NEAR = 0.01  # and so is one that is at most this much higher
+WAITS = 10_000  # rounds of which the mean delay orders the delays
+LAST_PART = 10  # slopes are fitted from T / 10 to T
+
+
+class Evidence:
+    """The mean error curves of the chosen settings, by data set, learner and delay."""
+
+    def __init__(self, outcomes: Iterable[Outcome]) -> None:
+        results = {(o.condition.data, o.condition.title, o.condition.delay): o.result for o in outcomes}
+        self.results: dict[tuple[str, str, str], Result] = results
+        self.data = list(dict.fromkeys(data for data, _, _ in results))
+        self.learners = [name for name in LEARNERS if any(title == name for _, title, _ in results)]
+        delays = {delay for _, title, delay in results if title in LEARNERS}
+        self.delays = sorted(delays, key=lambda delay: mean_wait(as_delay(delay), WAITS, 0))
+
+    def curve(self, data: str, learner: str, delay: str) -> tuple[Array, Array] | None:
+        """Return rounds and mean errors so far."""
+        result = self.results.get((data, learner, delay))
+        return None if result is None else (result.rounds.astype(float), result.error_rate.mean(axis=0))
+
+    def final(self, data: str, learner: str, delay: str) -> float | None:
+        """Return the mean final error."""
+        curve = self.curve(data, learner, delay)
+        return None if curve is None else float(curve[1][-1])
+
+    def final_with_interval(self, data: str, learner: str, delay: str) -> Estimate | None:
+        """Return the mean final error, its interval and its number of runs."""
+        result = self.results.get((data, learner, delay))
+        return None if result is None else estimate(result.final_error)
+
+
+def close(error: float, reference: float) -> bool:
+    """Whether an error is close to another, or below it."""
+    return error <= max(CLOSE * reference, reference + NEAR)
+
+
+def slope(curve: tuple[Array, Array] | None) -> float | None:
+    """Return the slope of log error against log rounds over the last part."""
+    if curve is None:
+        return None
+    rounds, errors = curve
+    last = (rounds >= rounds[-1] / LAST_PART) & (errors > 0)
+    return float(np.polyfit(np.log(rounds[last]), np.log(errors[last]), 1)[0]) if last.sum() > 1 else None
+
+
+def first_below(curve: tuple[Array, Array] | None, target: float | Array) -> float | None:
+    """Return the round after which errors stay at or below a target, interpolated; None if they do not."""
+    if curve is None:
+        return None
+    rounds, errors = curve
+    place = index_from_which_below(errors, target)
+    over = errors - target
+    if not place:
+        return None if place is None else float(rounds[0])
+    share = over[place - 1] / (over[place - 1] - over[place])
+    return float(np.exp(np.interp(share, [0, 1], np.log(rounds[place - 1 : place + 1]))))
+
 
 REFERENCES = ("banditron", "soba")
 HOLDS = 0.9  # share of the cases
@@ -22,7 +96,7 @@ AS_STEEP = 0.8  # of another slope, and still comparable
 
 
 class Case(NamedTuple):
-    """What was measured on one data set at one delay; whether the claim is true of it, if that is asked."""
+    """What was measured on one data set at one delay, and whether the claim is true there; None if not tested."""
 
     value: Cell
     true: bool | None = None
@@ -33,7 +107,7 @@ def claims(outcomes: Sequence[Outcome], facts: Facts | None = None) -> list[Clai
     evidence = Evidence(outcomes)
     return [
         _slopes(evidence),
-        _with_majority(_final_errors(evidence), facts or {}),
+        _final_errors(evidence, facts or {}),
         _adaptive(evidence),
         _rounds_needed(evidence),
         _meeting(evidence),
@@ -53,8 +127,8 @@ def _slopes(evidence: Evidence) -> Claim:
     )
 
 
-def _final_errors(evidence: Evidence) -> Claim:
-    return _beside_references(
+def _final_errors(evidence: Evidence, facts: Facts) -> Claim:
+    claim = _beside_references(
         evidence,
         "b",
         "With delay the final error is close to that of the references without delay.",
@@ -63,12 +137,8 @@ def _final_errors(evidence: Evidence) -> Claim:
         close,
         evidence.final_with_interval,
     )
-
-
-def _with_majority(claim: Claim, facts: Facts) -> Claim:
-    """Put the error of the most frequent class beside the errors of a claim, and say what few runs mean."""
     table = beside_majority(claim.table._replace(rows=with_runs(claim.table.rows)), facts)
-    few = has_few_runs(Section(claim.key, "", table))
+    few = any(isinstance(cell, Estimate) and cell.runs < FEW_RUNS for row in table.rows for cell in row)
     reason = f"{claim.reason}\n\nErrors with their 95 % intervals. {FEW_RUNS_NOTE}" if few else claim.reason
     return claim._replace(reason=reason, table=table)
 
@@ -82,9 +152,9 @@ def _beside_references(
     alike: Callable[[float, float], bool],
     cell: Callable[[str, str, str], Cell],
 ) -> Claim:
-    """Hold a number of every case against that of each reference without delay; count for each, and for all.
+    """Compare a number of every case with that of each reference without delay; count the true ones per reference.
 
-    `value` is what is compared, `cell` what the table shows of it.
+    `value` is the number that is compared, `cell` what the table shows.
     """
 
     def answers(data: str, learner: str, delay: str) -> dict[str, bool]:
@@ -189,20 +259,14 @@ def _rows(
 
 
 def _claim(key: str, statement: str, meaning: str, rows: list[ClaimRow], with_no_delay: bool = False) -> Claim:
-    """Count in how many cases with delay it is so; without delay there is nothing to show."""
+    """Count the true cases and return the verdict; cases without delay are counted only `with_no_delay`."""
     asked = [c.true for row in rows for delay, c in row.cases.items() if with_no_delay or delay != "1"]
     answers = [answer for answer in asked if answer is not None]
     if not answers:
         return Claim(key, statement, "not tested", f"{meaning}. The experiment has no such runs.", _table(rows))
     share = sum(answers) / len(answers)
     verdict = "holds" if share >= HOLDS else "partly" if share >= PARTLY else "does not hold"
-    exceptions = "; ".join(_exceptions(rows, with_no_delay))
-    reason = f"{meaning}: so in {sum(answers)} of {len(answers)} cases."
-    return Claim(key, statement, verdict, reason + (f" Not so: {exceptions}." if exceptions else ""), _table(rows))
-
-
-def _exceptions(rows: list[ClaimRow], with_no_delay: bool) -> Iterator[str]:
-    """Name the cases in which it is not so, learner by learner."""
+    exceptions = []
     for learner in dict.fromkeys(row.learner for row in rows):
         named = []
         for row in rows:
@@ -210,15 +274,19 @@ def _exceptions(rows: list[ClaimRow], with_no_delay: bool) -> Iterator[str]:
             if delays and row.learner == learner:
                 named.append(f"{row.data} ({', '.join(delays)})")
         if named:
-            yield f"{learner} on {', '.join(named)}"
+            exceptions.append(f"{learner} on {', '.join(named)}")
+    reason = f"{meaning}: so in {sum(answers)} of {len(answers)} cases."
+    if exceptions:
+        reason += f" Not so: {'; '.join(exceptions)}."
+    return Claim(key, statement, verdict, reason, _table(rows))
 
 
 def _table(rows: list[ClaimRow]) -> Table:
     delays = list(rows[0].cases) if rows else []
     shown = [name for name in REFERENCES if any(row.references[name] is not None for row in rows)]
     columns = ("data", "learner", *(f"delay {d}" for d in delays), *(f"{name}, delay 1" for name in shown))
-    return Table(columns, tuple((*_cells(row), *(row.references[name] for name in shown)) for row in rows))
-
-
-def _cells(row: ClaimRow) -> tuple[Cell, ...]:
-    return row.data, row.learner, *(case.value for case in row.cases.values())
+    cells = (
+        (row.data, row.learner, *(case.value for case in row.cases.values()), *(row.references[name] for name in shown))
+        for row in rows
+    )
+    return Table(columns, tuple(cells))

@@ -1,12 +1,18 @@
-"""What a report says, as plain values: tables, claims with their verdicts, sections, charts."""
+"""The records of a report (tables, sections, charts), and the sections about results, data and times."""
 
+import os
+import platform
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
+from delaytron.experiments.spec import Condition, RunSpec, Spec
+from delaytron.experiments.store import DataFacts, Outcome, RunStore
+from delaytron.formats import assignments, compact, versions
 from delaytron.records import Array
-from delaytron.simulation.results import Mean, mean_of
+from delaytron.simulation.results import MAJORITY, Mean, mean_of
 
 FEW_RUNS = 10  # below this an interval carries a dagger
 DAGGER = "†"
@@ -22,18 +28,18 @@ Numbers = list[float]
 
 
 class Estimate(NamedTuple):
-    """An error: its mean over so many runs, and the half width of its 95 % interval (NaN for a single run).
+    """An error: its mean over the runs, and the half width of its 95 % interval (NaN for a single run).
 
     Parameters
     ----------
-    tells_runs : bool
-        Whether the number of runs is shown beside it.
+    shows_runs : bool
+        Whether the number of runs is shown, too.
     """
 
     value: float
     margin: float
     runs: int
-    tells_runs: bool = False
+    shows_runs: bool = False
 
 
 def estimate(errors: Array) -> Estimate:
@@ -43,7 +49,7 @@ def estimate(errors: Array) -> Estimate:
     --------
     >>> import numpy as np
     >>> estimate(np.array([0.25, 0.5]))
-    Estimate(value=0.375, margin=1.588..., runs=2, tells_runs=False)
+    Estimate(value=0.375, margin=1.588..., runs=2, shows_runs=False)
     """
     return Estimate(*mean_of(errors), errors.size)
 
@@ -53,14 +59,14 @@ Row = tuple[Cell, ...]
 
 
 class Table(NamedTuple):
-    """Named columns, and rows as long as there are names."""
+    """Column names, and rows of the same length."""
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
 
 def with_runs(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return the same rows; where their numbers of runs differ, every error tells its own.
+    """Return the rows; where their numbers of runs differ, every error shows its own.
 
     Examples
     --------
@@ -71,15 +77,13 @@ def with_runs(rows: Iterable[Row]) -> tuple[Row, ...]:
     counts = {cell.runs for row in kept for cell in row if isinstance(cell, Estimate)}
     if len(counts) < 2:
         return kept
-    return tuple(tuple(_telling_runs(cell) for cell in row) for row in kept)
-
-
-def _telling_runs(cell: Cell) -> Cell:
-    return cell._replace(tells_runs=True) if isinstance(cell, Estimate) else cell
+    return tuple(
+        tuple(cell._replace(shows_runs=True) if isinstance(cell, Estimate) else cell for cell in row) for row in kept
+    )
 
 
 class Claim(NamedTuple):
-    """A statement of the paper, and what the runs say to it.
+    """A statement of the paper, and the verdict of the runs.
 
     Parameters
     ----------
@@ -94,7 +98,7 @@ class Claim(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A table with a heading and a few words."""
+    """A table with a title and a text."""
 
     title: str
     text: str
@@ -102,12 +106,12 @@ class Section(NamedTuple):
 
 
 class Series(NamedTuple):
-    """A line or a row of dots: means with what is around them; the same `style` wherever it is the same thing.
+    """A line or a row of dots: means with their intervals; `style` is the same in all charts of a thing.
 
     Parameters
     ----------
     runs : list of int
-        Of how many runs each mean is.
+        The number of runs of each mean.
     """
 
     label: str
@@ -121,7 +125,7 @@ class Series(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """What belongs to one data set, and the error of always playing its most frequent class, if that is known."""
+    """The series of one data set, and the error of always playing its most frequent class, if that is known."""
 
     data: str
     series: tuple[Series, ...]
@@ -142,7 +146,7 @@ class Chart(NamedTuple):
     same : mapping
         Labels of series that are equal to another one wherever they were played, and the label of that one.
     leads : bool
-        Whether it stands at the beginning of the report.
+        Whether it is shown at the beginning of the report.
     """
 
     name: str
@@ -161,20 +165,20 @@ class Chart(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a report says.
+    """A report.
 
     Parameters
     ----------
     facts : mapping
         What was played: term and text.
     figures : mapping
-        The .svg file of each chart, by the chart's name: shown on paper and where no script runs.
+        The .svg file of each chart, by the chart's name, for print and where no script runs.
     headline : str
-        What came out, in one sentence with its numbers.
+        The main result, in one sentence with its numbers.
     small_print : sequence of str
-        What has to be known to read the headline and the intervals.
+        Notes on the headline and the intervals.
     machine : mapping
-        On what it was played, and how long it took: term and text.
+        Machine, versions and cost: term and text.
     """
 
     title: str
@@ -188,14 +192,8 @@ class Report(NamedTuple):
     machine: Mapping[str, str] = {}
 
 
-def has_few_runs(section: Section) -> bool:
-    """Whether a section has an interval of few runs."""
-    cells = (cell for row in section.table.rows for cell in row)
-    return any(isinstance(cell, Estimate) and cell.runs < FEW_RUNS for cell in cells)
-
-
 def shown(cell: Cell) -> str:
-    """Return what a reader sees of a cell.
+    """Return a cell as text.
 
     Examples
     --------
@@ -205,7 +203,10 @@ def shown(cell: Cell) -> str:
     ('0.1234 ± 0.0012', '0.1234 ± 0.0012†')
     """
     if isinstance(cell, Estimate):
-        return _shown_mean(cell.value, cell.margin) + _dagger(cell) + _runs_beside(cell)
+        text = _shown_mean(cell.value, cell.margin)
+        if cell.runs == 1:
+            return f"{text} (one run, no interval)"
+        return text + (DAGGER if cell.runs < FEW_RUNS else "") + (f" ({cell.runs} runs)" if cell.shows_runs else "")
     if isinstance(cell, Mean):
         return _shown_mean(*cell)
     if isinstance(cell, float):
@@ -218,18 +219,8 @@ def _shown_mean(value: float, margin: float) -> str:
     return f"{value:,.{places}f}" + (f" ± {margin:,.{places}f}" if isfinite(margin) else "")
 
 
-def _dagger(cell: Estimate) -> str:
-    return DAGGER if 1 < cell.runs < FEW_RUNS else ""
-
-
-def _runs_beside(cell: Estimate) -> str:
-    if cell.runs == 1:
-        return " (one run, no interval)"
-    return f" ({cell.runs} runs)" if cell.tells_runs else ""
-
-
 def span(numbers: Iterable[int]) -> str:
-    """Return the least and the largest of some numbers.
+    """Return the smallest and the largest of some numbers, as text.
 
     Examples
     --------
@@ -237,6 +228,138 @@ def span(numbers: Iterable[int]) -> str:
     ('5 to 20', '3')
     """
     kept = list(numbers)
-    low = min(kept)
-    high = max(kept)
+    low, high = min(kept), max(kept)
     return str(low) if low == high else f"{low} to {high}"
+
+
+RESULT_COLUMNS = ("data", "learner", "delay", "setting", "error", "greedy error", "runs")
+UNTUNED = "untuned"  # instead of the setting of a learner with its defaults
+RESULTS_TEXT = (
+    "The error is the share of rounds in which the played label was wrong: mean over the runs and 95 % interval by "
+    "Student's t. Greedy error: the label with the highest score would have been wrong. A number D as delay is uniform "
+    f"on 1, ..., D. The lines “{MAJORITY}” are exact: no learner, the same label in every round."
+)
+
+Facts = Mapping[str, DataFacts]
+
+
+def results_section(outcomes: Sequence[Outcome], facts: Facts) -> Section:
+    """Return every condition with its chosen setting and errors, and the error of the most frequent class."""
+    majority: list[Row] = [(f.name, MAJORITY, "any", "-", f.majority_error, None, None) for f in facts.values()]
+    rows = [*majority, *map(_result_row, outcomes)]
+    few = any(outcome.run.runs < FEW_RUNS for outcome in outcomes)
+    text = f"{RESULTS_TEXT}\n\n{FEW_RUNS_NOTE}" if few else RESULTS_TEXT
+    return Section("Results", text, Table(RESULT_COLUMNS, tuple(rows)))
+
+
+def _result_row(outcome: Outcome) -> Row:
+    return (
+        outcome.condition.data,
+        outcome.condition.title,
+        outcome.condition.delay,
+        assignments(outcome.run.parameters) or UNTUNED,
+        estimate(outcome.result.final_error),
+        estimate(outcome.result.greedy_error),
+        outcome.run.runs,
+    )
+
+
+def results_file(outcomes: Sequence[Outcome], facts: Facts) -> Table:
+    """Return every condition for a spreadsheet, with the error of the most frequent class in a column of its own."""
+    columns = (*RESULT_COLUMNS, "majority error")
+    rows = [(*_result_row(outcome), _majority_error(outcome.condition.data, facts)) for outcome in outcomes]
+    return Table(columns, tuple(rows))
+
+
+def _majority_error(data: str, facts: Facts) -> float | None:
+    known = facts.get(data)
+    return None if known is None else known.majority_error
+
+
+def beside_majority(table: Table, facts: Facts) -> Table:
+    """Return a table whose rows begin with a data set, with the error of its most frequent class as the last column."""
+    if not facts:
+        return table
+    rows = tuple((*row, _majority_error(str(row[0]), facts)) for row in table.rows)
+    return Table((*table.columns, "most frequent class"), rows)
+
+
+def data_section(facts: Facts) -> Section | None:
+    """Return the facts of every data set; None if there are none."""
+    if not facts:
+        return None
+    columns = ("data", "rows", "features", "classes", "most frequent class", "played as")
+    rows = tuple((f.name, f.rows, f.features, f.classes, f.majority_error, f.storage) for f in facts.values())
+    text = (
+        f"What the learners saw, and the error of {MAJORITY}. Rows that are mostly zeros are played in sparse form, "
+        "which is faster."
+    )
+    return Section("Data", text, Table(columns, rows))
+
+
+def times_section(conditions: Sequence[Condition], store: RunStore) -> Section | None:
+    """Return the minutes of each learner on each data set, tuning included; None if there are no timings."""
+    owner = {run.key: (condition.title, condition.data) for condition in conditions for run in _runs(condition)}
+    minutes: dict[tuple[str, str], float] = defaultdict(float)
+    for timing in store.timings():
+        for key in set(timing.runs) & owner.keys():  # a job that shared the machine with others counts its share
+            minutes[owner[key]] += timing.seconds / timing.side_by_side / len(timing.runs) / 60
+    if not minutes:
+        return None
+    data = distinct(condition.data for condition in conditions)
+    rows: list[Row] = []
+    for title in distinct(condition.title for condition in conditions):
+        own = [minutes[title, name] for name in data]
+        rows.append((title, *(round(one, 2) for one in own), round(sum(own), 2)))
+    text = f"Minutes by the clock, tuning included: {sum(minutes.values()):.1f} in all."
+    return Section("Time", text, Table(("learner", *data, "all"), tuple(rows)))
+
+
+def what_was_played(spec: Spec, outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Return data, learners, delays, rounds, runs and seeds in a few words each."""
+    conditions = [outcome.condition for outcome in outcomes]
+    counts = {outcome.run.runs for outcome in outcomes}
+    runs = f"{span(counts)} of each" if len(counts) == 1 else f"{span(counts)} (every table says which)"
+    tuning = [run.runs for condition in conditions for run in condition.tuning]
+    untuned = distinct(condition.title for condition in conditions if condition.untuned)
+    settings = f"chosen on {span(tuning)} other runs" if tuning else "chosen on the reported runs, which is biased"
+    if all(condition.untuned for condition in conditions):
+        settings = "as given"
+    elif untuned:
+        settings += f"; untuned: {', '.join(untuned)}"
+    return {
+        "data sets": ", ".join(distinct(condition.data for condition in conditions)),
+        "learners": ", ".join(distinct(condition.title for condition in conditions)),
+        "delays": ", ".join(distinct(condition.delay for condition in conditions)),
+        "rounds": f"{spec.rounds:,}",
+        "runs": f"{runs}, seed {spec.seed}",
+        "settings": settings,
+    }
+
+
+def how_it_was_made(outcomes: Sequence[Outcome], store: RunStore) -> dict[str, str]:
+    """Return the number of rounds, the peak memory, the machine and the versions."""
+    runs = {run.key: run for outcome in outcomes for run in _runs(outcome.condition) if store.has(run)}
+    rounds = sum(run.n_rounds for run in runs.values())
+    memory = [timing.memory for timing in store.timings() if runs.keys() & set(timing.runs)]
+    return {
+        "rounds in all": f"{compact(rounds)} ({rounds:,})",
+        "peak memory of a process": f"{max(memory) / 1e9:.2f} GB" if memory else "not noted",
+        "report written on": f"{os.cpu_count()} cores, {platform.system()}, {platform.machine()}",
+        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
+    }
+
+
+def _runs(condition: Condition) -> tuple[RunSpec, ...]:
+    return (*condition.reported, *condition.tuning)
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Return every name once, in order of first appearance.
+
+    Examples
+    --------
+    >>> distinct(["b", "a", "b"])
+    ['b', 'a']
+    """
+    return list(dict.fromkeys(names))

@@ -1,1 +1,1 @@
-"""What `delaytron.client` sends and reads: requests as data, the tries that each may take, and httpx."""
+"""The client of the service: requests and replies as data (`protocol`), and httpx with retries (`client`)."""

@@ -1,6 +1,6 @@
-"""The service on many machines: front ends that keep nothing, one learner at a time, and PostgreSQL between them.
+"""The service on many machines: stateless front ends, one learner process at a time, and PostgreSQL between them.
 
-A front end decides with the newest state that the learner has published. What it decided, and every answer, it writes
-to the inbox. The learner makes facts of what is in the inbox, in one transaction, and learns from them. Facts have one
-order, which only the learner makes: the state is the replay of the facts.
+A front end decides with the newest state that the learner has published, and writes its decisions and all answers to
+the inbox. The learner turns the inbox into facts, in one transaction, and learns from them. It alone orders the facts,
+so the state is the replay of the facts.
 """

@@ -1,65 +1,84 @@
 """A `Backend` on PostgreSQL: any number of processes on any machines serve the same models."""
 
 import asyncio
+import json
+from collections.abc import Callable
 from contextlib import suppress
 from logging import getLogger
 from typing import Any
 
-from delaytron.errors import DelaytronError
-from delaytron.journal.ids import check_id
-from delaytron.model.snapshots import digest
-from delaytron.service import messages
-from delaytron.service.backend import Repeatable
-from delaytron.service.limits import Limits, check_batch, check_model
-from delaytron.service.postgres import looking, making
-from delaytron.service.postgres.answering import AnswerWriter, WrittenAnswer, read_answer
-from delaytron.service.postgres.connections import Connections
-from delaytron.service.postgres.deciding import FrontModel
-from delaytron.service.postgres.following import FollowedModels
-from delaytron.service.postgres.learning import LearnerTask
-from delaytron.service.postgres.loading import load_model
-from delaytron.service.postgres.redeeming import TokenWriter, read_token_answer
-from delaytron.service.postgres.tables import make_tables
-from delaytron.service.postgres.writing import DecisionWriter, Writing
-from delaytron.service.problems import Unavailable
-from delaytron.service.reading import check_named, check_same_model, recipe_of
-from delaytron.service.tokens import TokenKeys
+from msgspec.structs import replace
 
-FOLLOW = 0.2  # seconds between two looks for a newer state
+from delaytron.answers import never_issued
+from delaytron.errors import DelaytronError, InvalidInput, Text
+from delaytron.journal.ids import check_id
+from delaytron.journal.store import Fact
+from delaytron.model import facts
+from delaytron.model.classes import Classes
+from delaytron.model.engine import Found
+from delaytron.model.facts import AddClass, RetireClass
+from delaytron.model.inspection import explain_row
+from delaytron.model.recipe import NS
+from delaytron.model.snapshots import decompress, digest
+from delaytron.records import Moment
+from delaytron.service import messages
+from delaytron.service.backend import (
+    Rates,
+    Repeatable,
+    check_same_model,
+    class_named,
+    decision_state,
+    recipe_of,
+    weights_reply,
+)
+from delaytron.service.messages import Staleness
+from delaytron.service.postgres import schema
+from delaytron.service.postgres.frontend import (
+    AnswerWriter,
+    DecisionWriter,
+    FrontModel,
+    FrontModels,
+    KnownClasses,
+    SubmittedAnswer,
+)
+from delaytron.service.postgres.learner import LearnerTask, load_model
+from delaytron.service.postgres.schema import Connection, Connections, fetch
+from delaytron.service.problems import Unavailable, nothing_left
+from delaytron.service.security import Limits
+
+REFRESH = 0.2  # seconds between two reads of the published states
 
 log = getLogger("delaytron.service")
 
 
 class PostgresBackend:
-    """A front end; where it `learns`, also the learner as long as no other process is.
+    """A front end; with `learns` also the learner, as long as no other process is.
 
     Parameters
     ----------
     dsn
-        A connection string of PostgreSQL 14 or newer. Its role makes the schema `delaytron`, or finds it.
+        A connection string of PostgreSQL 14 or newer. Its role creates the schema `delaytron`, or finds it.
     learns
-        Whether this process may be the learner. One that may should be running.
-    tokens
-        The keys of stateless decisions, the same for all front ends.
+        Whether this process may be the learner. At least one running process should.
     """
 
     def __init__(
         self,
         dsn: str,
         learns: bool = True,
-        tokens: TokenKeys | None = None,
         limits: Limits = Limits(),  # noqa: B008 - never changed
     ) -> None:
         self._limits = limits
         self._connections = Connections(dsn)
-        self._models = FollowedModels(self._connections, limits, tokens)
-        self._decisions = DecisionWriter(self._connections)
+        self._models = FrontModels(self._connections, limits)
+        self._decisions = DecisionWriter(self._connections, self._models)
         self._answers = AnswerWriter(self._connections)
-        self._tokens = TokenWriter(self._connections)
         self._learner = LearnerTask(self._connections.parameters) if learns else None
         self._tasks: list[asyncio.Task[None]] = []
         self._has_tables = asyncio.Event()
-        self._unready: str | None = "the tables are not there yet; try again"
+        self._unready: tuple[Text, Text] | None = ("the tables do not exist yet", "try again")  # problem and hint
+
+    # Start and stop
 
     @property
     def is_learning(self) -> bool:
@@ -67,32 +86,35 @@ class PostgresBackend:
         return self._learner is not None and self._learner.is_learning
 
     async def start(self) -> None:
-        """Make the tables, if need be; where PostgreSQL cannot be reached, go on trying."""
+        """Create the tables if necessary; retry as long as PostgreSQL cannot be reached.
+
+        Raises InvalidInput if the tables cannot be used.
+        """
         with suppress(Unavailable):
-            await self._look()
+            await self._refresh()
         self._tasks.append(asyncio.create_task(self._follow()))
         if self._learner is not None:
             self._tasks.append(asyncio.create_task(self._learn(self._learner)))
 
-    async def _look(self) -> None:
-        """Have the newest states; say why not, if that cannot be."""
+    async def _refresh(self) -> None:
+        """Load the newest states; if that fails, `unready` says why."""
         try:
             if not self._has_tables.is_set():
-                await self._connections.run(make_tables)
+                await self._connections.run(schema.make_tables)
                 self._has_tables.set()
             await self._models.refresh()
         except DelaytronError as problem:
-            self._unready = str(problem)
+            self._unready = problem.args
             raise
         self._unready = None
 
     async def _follow(self) -> None:
-        """Look again and again, as long as the service runs."""
+        """Load newer states as long as the service runs."""
         while True:
-            await asyncio.sleep(FOLLOW)
+            await asyncio.sleep(REFRESH)
             try:
-                await self._look()
-            except DelaytronError:  # it is told by `unready`
+                await self._refresh()
+            except DelaytronError:  # `unready` returns it
                 continue
             except Exception:
                 log.exception("a published state could not be read")
@@ -105,34 +127,50 @@ class PostgresBackend:
         """Finish what has begun, and close everything."""
         for task in self._tasks if not self._has_tables.is_set() else self._tasks[:1]:  # the learner ends by itself
             task.cancel()
-        self._unready = "the service is stopping; try again"
-        await asyncio.gather(self._decisions.close(), self._answers.close(), self._tokens.close())
+        self._unready = ("the service is stopping", "try again")
+        await asyncio.gather(self._decisions.close(), self._answers.close())
         if self._learner is not None:
             self._learner.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._connections.close()
 
-    def unready(self) -> str | None:
-        """Return why nothing can be decided now."""
-        return self._unready
+    def unready(self) -> Unavailable | None:
+        """Return the error that requests get now; None if the backend is ready."""
+        return None if self._unready is None else Unavailable(*self._unready)
 
     def _check_tables(self) -> None:
         if not self._has_tables.is_set() and self._unready is not None:
-            raise Unavailable(self._unready)
+            raise Unavailable(*self._unready)
 
     async def _find(self, name: str) -> FrontModel:
         self._check_tables()
         return await self._models.find(name)
 
+    # Models and classes
+
     async def create(self, wanted: messages.NewModel) -> tuple[messages.ModelReply, bool]:
-        """Make a model; the same one again is found."""
+        """Make a model, or find the same one; return it, and whether it is new."""
         self._check_tables()
-        check_model(self._limits, wanted)
+        self._limits.check_model(wanted)
         recipe = await asyncio.to_thread(recipe_of, wanted)
-        is_new = await making.make_model(self._connections, self._limits, wanted, recipe)
+        stored = recipe.as_bytes()
+
+        async def make(connection: Connection) -> bool:
+            async with connection.transaction():
+                ((count,),) = await fetch(connection, schema.COUNT_MODELS)
+                names = json.dumps(recipe.asked["classes"])
+                rows = await fetch(connection, schema.MAKE_MODEL, wanted.name, stored, names)
+                if rows:
+                    self._limits.check_room(count)
+                    ((wall,),) = await fetch(connection, schema.CLOCK)
+                    created = Fact(1, facts.CREATED, None, Moment(wall, 0), stored)
+                    await connection.execute(schema.APPEND, schema.fact_columns([(rows[0][0], created)]))
+                return bool(rows)
+
+        is_new = await self._connections.run(make)
         front = await self._find(wanted.name)
         if not is_new:
-            check_same_model(front.row.recipe, front.row.stateless, wanted, recipe)
+            check_same_model(front.row.recipe, wanted, recipe)
         return front.reply, is_new
 
     async def models(self) -> list[messages.ModelReply]:
@@ -144,71 +182,180 @@ class PostgresBackend:
         """Return one model."""
         return (await self._find(name)).reply
 
+    async def add_class(self, name: str, wanted: messages.NewClass) -> messages.ModelReply:
+        """Add a class, or one that was retired; other front ends know it after their next refresh."""
+        front = await self._find(name)
+        if wanted.name not in front.state.classes.names:
+            front.state.learner.check_growth()
+
+        def change(classes: Classes) -> AddClass:
+            checked = classes.check_new(wanted.name)
+            if classes.add(checked):
+                self._limits.check_classes(len(classes.names))
+            return AddClass(checked)
+
+        return await self._change_classes(front, change)
+
+    async def retire_class(self, name: str, label: Any) -> messages.ModelReply:
+        """Retire a class: it is not chosen any more."""
+
+        def change(classes: Classes) -> RetireClass:
+            checked = classes.check_retirable(class_named(classes.names, label))
+            classes.retire(checked)
+            return RetireClass(checked)
+
+        return await self._change_classes(await self._find(name), change)
+
+    async def _change_classes(
+        self, front: FrontModel, change: Callable[[Classes], AddClass | RetireClass]
+    ) -> messages.ModelReply:
+        """Change the classes in the table of models and submit the operation to the learner, in one transaction.
+
+        The row of the model is locked meanwhile, so all front ends agree on which label a new class has, and may decide
+        for it before the learner has the fact.
+        """
+        number = front.row.number
+
+        async def work(connection: Connection) -> KnownClasses:
+            async with connection.transaction():
+                ((names, retired),) = await fetch(connection, schema.CLASSES, number)
+                classes = Classes(json.loads(names), json.loads(retired))
+                operation = change(classes)
+                known = KnownClasses(classes.names, sorted(classes.retired))
+                stored = (json.dumps(known.names), json.dumps(known.retired), number)
+                await connection.execute(schema.SET_CLASSES, stored)
+                submitted = (number, facts.kind_of(operation), facts.body_of(operation))
+                await connection.execute(schema.SUBMIT, submitted)
+                return known
+
+        front.update_classes(await self._connections.run(work))
+        return front.reply
+
+    # Decisions and answers
+
     async def decide(
         self, name: str, wanted: list[messages.DecisionRequest], repeatable: Repeatable | None
     ) -> list[messages.DecisionReply]:
         """Make all of these decisions, or none; the learner is not waited for."""
-        check_batch(self._limits, len(wanted))
+        self._limits.check_batch(len(wanted))
         front = await self._find(name)
         try:
-            made = front.decide(wanted, self._models.now())
+            made = front.decide(wanted)
         except DelaytronError:
-            before = await self._decisions.repeat(front.row.number, repeatable)  # then it was right
-            if before is None:
+            # A retry gets its reply, also if a class was retired, or the limit of open decisions reached, meanwhile.
+            before = await self._decisions.repeat(front, repeatable)
+            if before is not None:
+                return before
+            ids = []
+            for one in wanted:
+                with suppress(InvalidInput):
+                    ids.append(check_id(one.id))
+            stored = await self._models.find_decisions(front, ids)
+            if not stored:
                 raise
-            return before
-        return await self._decisions.write(Writing(front.row.number, made, repeatable))
+            made = front.decide(wanted, retries=stored)
+        return await self._decisions.write(front, made, repeatable)
 
     async def feedback(self, name: str, given: list[messages.FeedbackRequest]) -> list[messages.Result | Exception]:
-        """Take answers; each has its own result."""
-        check_batch(self._limits, len(given))
+        """Store answers; each has its own result."""
+        self._limits.check_batch(len(given))
         front = await self._find(name)
-        return list(await asyncio.gather(*(self._answer(front, one) for one in given), return_exceptions=True))  # type: ignore[arg-type]
 
-    async def _answer(self, front: FrontModel, given: messages.FeedbackRequest) -> messages.Result:
-        check_named(given)
-        if given.token is not None:
-            return await self._tokens.take(read_token_answer(front, given, self._models.now()))
-        return await self._answers.take(read_answer(front, given))
+        async def take(one: messages.FeedbackRequest) -> messages.Result:
+            return await self._answers.write(
+                SubmittedAnswer(front, check_id(one.id), (one.correct, one.label, one.reward))
+            )
+
+        return list(await asyncio.gather(*map(take, given), return_exceptions=True))  # type: ignore[arg-type]
 
     async def cancel(self, name: str, id: str) -> messages.Result:
-        """Want no answer to a decision any more."""
-        return await self._answers.take(WrittenAnswer(await self._find(name), check_id(id), None))
+        """Cancel an open decision; later feedback for it is ignored."""
+        return await self._answers.write(SubmittedAnswer(await self._find(name), check_id(id), None))
 
     async def decision(self, name: str, id: str) -> messages.DecisionState:
-        """Return a decision, and what became of it."""
-        return await looking.find_state(self._connections, await self._find(name), check_id(id))
+        """Return a decision and its status."""
+        front = await self._find(name)
+        return decision_state(id, front.state.classes.names, await self._find_decision(front, id))
 
     async def recent(self, name: str, count: int) -> list[messages.DecisionState]:
         """Return the last decisions, the newest first."""
-        return await looking.recent_states(self._connections, await self._find(name), count)
+        front = await self._find(name)
+        recent = await self._models.recent_decisions(front, count)
+        return [decision_state(id_, front.state.classes.names, found) for id_, found in recent.items()]
 
     async def explain(self, name: str, id: str) -> messages.ExplanationReply:
         """Return why a class looks best for the features of a decision."""
-        return await looking.explain_decision(self._connections, await self._find(name), check_id(id))
-
-    async def add_class(self, name: str, wanted: messages.NewClass) -> messages.ModelReply:
-        """Add a class; all front ends know it within a moment."""
         front = await self._find(name)
-        await making.add_class(self._connections, self._limits, front, wanted.name)
-        return front.reply
+        found = await self._find_decision(front, id)
+        if found.row is None:
+            raise nothing_left(id)
+        await self._learn_names(front)
+        return messages.ExplanationReply(**explain_row(front.state, found.row)._asdict())
 
-    async def retire_class(self, name: str, label: Any) -> messages.ModelReply:
-        """Let a class not be chosen any more."""
-        front = await self._find(name)
-        await making.retire_class(self._connections, front, label)
-        return front.reply
+    async def _find_decision(self, front: FrontModel, id: str) -> Found:
+        found = await self._models.find_decisions(front, [check_id(id)])
+        if not found:
+            raise never_issued(id)
+        return found[id]
+
+    # Counts, digest and weights
 
     async def stats(self, name: str) -> messages.StatsReply:
-        """Return counts and rates, and how far this front end is behind."""
-        return await looking.stats_of(self._connections, await self._find(name), self._models.now())
+        """Return the counts of the published state, the rates of all front ends, and how far this one is behind."""
+        front = await self._find(name)
+        now = self._models.now()
+        ((first, decisions),) = await self._connections.rows(
+            schema.BEHIND, model=front.row.number, seq=front.version.seq
+        )
+        published = front.published
+        second = 0.0
+        rates = Rates(clock=lambda: second)
+        for known, counts in sorted(published.seconds.items()):
+            second = known
+            rates.count(*counts)
+        second = now / NS
+        per_second, exploration = rates.of_last_minute()
+        oldest = published.stats.oldest_seconds
+        return replace(
+            published.stats,
+            decisions_per_second=per_second,
+            exploration=exploration,
+            oldest_seconds=None if oldest is None else oldest + max(0, now - front.version.wall) / NS,
+            staleness=staleness(0.0 if first is None else max(0, now - first) / NS, decisions),
+        )
 
     async def digest(self, name: str) -> messages.DigestReply:
-        """Return the hash of all that the learner knows; what is still in the inbox it does not."""
+        """Return the hash of the learner's state: of all facts, but not of the rows in the inbox."""
         front = await self._find(name)
         model = await self._connections.run(lambda connection: load_model(connection, front.row.number))
-        return messages.DigestReply(await asyncio.to_thread(digest, model.core, model.recipe))
+        return messages.DigestReply(await asyncio.to_thread(digest, model.state, model.recipe))
 
     async def weights(self, name: str) -> messages.WeightsReply:
         """Return the weights that this front end decides with."""
-        return await looking.weights_of(self._connections, await self._find(name))
+        front = await self._find(name)
+        await self._learn_names(front)
+        return weights_reply(front.state)
+
+    async def _learn_names(self, front: FrontModel) -> None:
+        """Add the names of features that other front ends saw to the encoder."""
+        for (packed,) in await self._connections.rows(schema.NAMES, front.row.number):
+            listed = json.loads(decompress(packed, "the table of names"))
+            front.state.encoder.add_names((int(index), name) for index, names in listed.items() for name in names)
+
+
+def staleness(seconds: float, decisions: int) -> Staleness:
+    """Return how far a front end is behind the learner, and what that adds to the bound.
+
+    Examples
+    --------
+    >>> staleness(0.0, 0).bound
+    'the state is up to date: the only delay is that of the answers'
+    """
+    if not decisions and not seconds:
+        return Staleness(0.0, 0, "the state is up to date: the only delay is that of the answers")
+    bound = (
+        f"the state lacks the last {seconds:.1f} s, in which {decisions:,} decisions were made: answers have an effect "
+        f"up to {decisions:,} rounds later. With a constant lag of this size, the bound of theorem R1 for delaytron "
+        f"(docs/explanation/theory.md) has 4 * {decisions:,} more beside 1 + K / gamma in its root"
+    )
+    return Staleness(round(seconds, 3), decisions, bound)

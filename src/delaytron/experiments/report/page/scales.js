@@ -4,10 +4,10 @@
 const LINEAR = 1; // the chart library's numbers for the two kinds of scale
 const LOG = 3;
 const MANTISSAS = [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]];
-const FEWEST_TICKS = 3.5; // or rather steps
+const FEWEST_TICKS = 3.5; // steps along an axis, at least
 const DEEPEST_BAND = 4; // a band may reach a quarter of the lowest mean on a log axis, then it is cut
 
-// A log axis has no place for what is not above 0.
+// A log axis can only show values above 0.
 function fits(value, log) {
   return value !== null && (!log || value > 0);
 }

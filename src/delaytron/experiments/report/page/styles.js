@@ -16,7 +16,7 @@ const OUTLINES = {
   X: "M-1.1-.6L-.6-1.1L0-.5L.6-1.1L1.1-.6L.5 0L1.1.6L.6 1.1L0 .5L-.6 1.1L-1.1.6L-.5 0Z",
   "*": "M0-1.3L.33-.43L1.24-.4L.52.16L.76 1.05L0 .55L-.76 1.05L-.52.16L-1.24-.4L-.33-.43Z",
 };
-const WIDE_GAPS = [6, 6]; // the line below is seen
+const WIDE_GAPS = [6, 6]; // so that the line below is visible
 const GAPS = { "-": [], "--": [7, 4], "-.": [8, 3, 2, 3], ":": [2, 3] };
 
 function listed(series) {
@@ -27,7 +27,7 @@ function isBlack(series) {
   return listed(series) === "#000000";
 }
 
-// Black would not be seen on a dark page.
+// Black is invisible on a dark page.
 function colourOf(series) {
   return isBlack(series) && darkMode.matches ? "#ffffff" : listed(series);
 }
@@ -45,7 +45,7 @@ function themeColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// A sample of a line for legends: what stands in the chart, small.
+// A small sample of the line and marker, for legends.
 function swatch(series, kind) {
   const colour = isBlack(series) ? "currentColor" : colourOf(series);
   const line = { d: "M-14 0H14", stroke: colour, "stroke-width": 2, "stroke-dasharray": gapsOf(series).join(" ") };
@@ -70,12 +70,12 @@ function drawingOf(paths) {
   return drawing;
 }
 
-// As many digits as the page's data have, no more.
+// All digits that the page's data have.
 function exact(value) {
   return value.toLocaleString("en", { maximumSignificantDigits: 7 });
 }
 
-// So many digits, also where the last ones are 0: numbers in a column keep their places.
+// A fixed number of significant digits, with trailing zeros, so that the numbers of a column align.
 function short(value, digits = 4) {
   return Math.abs(value) < 1000 ? value.toPrecision(digits) : exact(Number(value.toPrecision(digits)));
 }
@@ -88,7 +88,7 @@ function tickName(value) {
   return Number(value.toPrecision(4)).toString();
 }
 
-// Names often differ in their last letters, so it is the middle that goes.
+// Names often differ at their ends, so the middle is left out.
 function shortened(name, most) {
   const end = Math.floor((most - 1) / 2);
   return name.length > most ? `${name.slice(0, most - 1 - end)}…${name.slice(-end)}` : name;

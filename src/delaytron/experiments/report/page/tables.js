@@ -1,7 +1,7 @@
 // Tables that are sorted by a click on a header and, where they are long, filtered by words.
 "use strict";
 
-const LONG_TABLE = 30; // rows from which a filter is worth its place
+const LONG_TABLE = 30; // rows from which on a table gets a filter
 const words = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
 function element(tag, attributes = {}, ...children) {
@@ -11,7 +11,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// What is missing goes last in either direction.
+// Missing values are last in both directions.
 function compareCells(a, b, direction) {
   const missing = ("missing" in a.dataset) - ("missing" in b.dataset);
   if (missing !== 0) return missing;

@@ -32,7 +32,7 @@ export class Chart {
     if (event.key === "Escape") this.point(null);
     if (!direction) return;
     event.preventDefault();
-    this.output.ariaLive = "polite"; // who walks through it hears it
+    this.output.ariaLive = "polite"; // screen readers announce it
     const from = this.pointed ?? (direction < 0 ? this.width - RIGHT : LEFT);
     this.point(Math.min(Math.max(from + direction * this.stride(), LEFT), this.width - RIGHT - 1));
   }
@@ -56,7 +56,7 @@ export class Chart {
     this.svg.replaceChildren(...this.shapes());
   }
 
-  // `whole` is for those who do not see it, `here` is about what is pointed at.
+  // `whole` is for screen readers, `here` is about the point under the pointer.
   say(whole, here) {
     const label = `${this.title}: ${whole}`;
     if (this.svg.getAttribute("aria-label") !== label) this.svg.setAttribute("aria-label", label);
@@ -84,11 +84,11 @@ export class Chart {
   }
 }
 
-// `line` and `band` name numbers of a point; `axis` makes the levels of a range, `format` tells one, `tell` a point.
+// `line` and `band` name numbers of a point; `axis` makes the levels of a range, `format` prints one, `describe` a point.
 export class TimeChart extends Chart {
-  constructor(figure, { line, band = [], axis, format, tell }) {
+  constructor(figure, { line, band = [], axis, format, describe }) {
     super(figure);
-    Object.assign(this, { line, band, axis, format, tell });
+    Object.assign(this, { line, band, axis, format, describe });
   }
 
   draw(points, now) {
@@ -135,9 +135,9 @@ export class TimeChart extends Chart {
     const step = TIME_STEPS.find((size) => size >= seconds) ?? 604800 * Math.ceil(seconds / 604800);
     const offset = -60 * new Date(1000 * this.now).getTimezoneOffset();
     const first = Math.ceil((this.start + offset) / step) * step - offset;
-    const tell = step < 60 ? clock : step < 86400 ? hour : day;
+    const label = step < 60 ? clock : step < 86400 ? hour : day;
     const ticks = [];
-    for (let t = first; t <= this.now; t += step) ticks.push(this.tick(this.x(t), tell(new Date(1000 * t))));
+    for (let t = first; t <= this.now; t += step) ticks.push(this.tick(this.x(t), label(new Date(1000 * t))));
     return ticks;
   }
 
@@ -149,7 +149,7 @@ export class TimeChart extends Chart {
       return [];
     }
     const time = this.pointed === null ? "" : `${clock(new Date(1000 * shown.t))} · `;
-    this.say(this.tell(last), time + this.tell(shown));
+    this.say(this.describe(last), time + this.describe(shown));
     return this.pointed === null ? [] : this.pointer(shown);
   }
 

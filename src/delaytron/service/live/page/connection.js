@@ -1,11 +1,11 @@
-// Requests with the key of this tab, and events that go on after the connection was lost.
+// Requests with the API key of this tab, and server-sent events that reconnect.
 
 const KEY = "delaytron-key";
-const SILENCE = 40_000; // milliseconds; the service says something every 15 seconds
-const FIRST_WAIT = 500; // until it is tried again; each time twice as long
+const SILENCE = 40_000; // milliseconds; the service sends a heartbeat every 15 seconds
+const FIRST_WAIT = 500; // milliseconds before the first retry; doubled for each further one
 const LONGEST_WAIT = 15_000;
 
-let inMemory = null; // where the tab may not keep anything
+let inMemory = null; // where the browser blocks session storage
 
 export const key = {
   get() {
@@ -26,7 +26,7 @@ export const key = {
   },
 };
 
-// Why the service refused: its status, and the line it wrote for people.
+// Why the service refused: its status, what is wrong and what to do.
 export class Refused extends Error {
   constructor(status, detail, retryAfter) {
     super(detail);
@@ -41,7 +41,8 @@ async function request(path, signal) {
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
   const seconds = Number(response.headers.get("Retry-After"));
-  const why = problem.detail ?? `the service answered ${response.status}; try again, or see its log`;
+  const said = [problem.detail, problem.hint].filter(Boolean).join("; ");
+  const why = said || `the service answered ${response.status}; try again, or see its log`;
   throw new Refused(response.status, why, 1000 * seconds || 0);
 }
 
@@ -67,7 +68,7 @@ function parseEvent(block) {
   return { kind: event, data: data === undefined ? undefined : JSON.parse(data) };
 }
 
-// Wait, or less if the machine comes back to a network.
+// Wait; ends early if the machine is online again, or on abort.
 function pause(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(end, milliseconds);
@@ -82,7 +83,7 @@ function pause(milliseconds, signal) {
   });
 }
 
-// Follow the events at a path, again after the connection was lost; `lost` hears why, and returns whether to go on.
+// Follow the events at a path and reconnect with backoff; `lost` gets the reason, and returns whether to retry.
 export async function watch(path, signal, { take, lost }) {
   let wait = FIRST_WAIT;
   while (!signal.aborted) {
@@ -120,7 +121,7 @@ async function follow(path, signal, take) {
   }
 }
 
-// An error of the page is no fault of the connection.
+// An error in the page must not end the connection.
 function attemptTo(take, event) {
   try {
     take(event);

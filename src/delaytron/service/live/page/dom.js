@@ -1,4 +1,4 @@
-// Elements made of text: nothing that users named is ever read as HTML.
+// Create and fill elements. Text is set as text, never parsed as HTML: names come from users.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -14,7 +14,7 @@ export const element = (tag, attributes = {}, ...children) =>
 export const drawn = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS(SVG, tag), attributes, children);
 
-// What has not changed is left alone, so that it can be selected while the page goes on.
+// Unchanged text is not replaced, so that a selection survives updates.
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

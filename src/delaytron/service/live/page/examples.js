@@ -1,4 +1,4 @@
-// Calls with which one begins, for a service that has no model yet or a model that has decided nothing.
+// Example calls for a service without models, and for a model without decisions.
 
 import { key } from "./connection.js";
 

@@ -5,13 +5,13 @@ import { element, find, setShare, setText } from "./dom.js";
 import { clock, count, percent, signed } from "./numbers.js";
 import { explored, outcome } from "./tables.js";
 
-const FIRST = 10; // bars that are shown before one asks for all
+const FIRST = 10; // bars that are shown at first
 
 export class Explanation {
   constructor(section, chosen) {
     this.section = section;
     this.chosen = chosen;
-    this.told = find(".told", section);
+    this.summary = find(".summary", section);
     this.why = find(".why", section);
     this.input = find("input", section);
     this.id = null;
@@ -26,10 +26,10 @@ export class Explanation {
     this.id = null;
     this.input.value = "";
     this.why.replaceChildren();
-    setText(this.told, "Choose a recent decision, or give the id of any.");
+    setText(this.summary, "Choose a recent decision, or give the id of any.");
   }
 
-  // What became of the decision that is shown may have changed.
+  // The status of the decision that is shown may have changed.
   update(decisions) {
     const newer = decisions.find((decision) => decision.id === this.id);
     if (newer && this.decision?.id === this.id) this.describe((this.decision = newer));
@@ -52,19 +52,19 @@ export class Explanation {
     } catch (problem) {
       if (id !== this.id) return;
       this.why.replaceChildren();
-      setText(this.told, problem instanceof Refused ? problem.message : "The service cannot be reached; try again.");
+      setText(this.summary, problem instanceof Refused ? problem.message : "The service cannot be reached; try again.");
     }
   }
 
   describe(decision) {
-    const [became] = outcome(decision);
+    const [word] = outcome(decision);
     const time = decision.decided_at ? ` at ${clock(new Date(decision.decided_at))}` : "";
-    const chance = decision.probability === null ? "" : ` with a chance of ${percent(decision.probability)}`;
+    const chance = decision.prob === null ? "" : ` with a chance of ${percent(decision.prob)}`;
     const why = explored(decision) ? `, to explore: ${decision.greedy} looked best` : "";
     const among = decision.allowed ? `, among ${decision.allowed.join(", ")}` : "";
     const now = String(this.explained.label);
     const past = `${decision.label} was chosen${time}${chance}${among}${why}`;
-    setText(this.told, `${past}. Outcome: ${became}. Now ${now} looks best.`);
+    setText(this.summary, `${past}. Outcome: ${word}. Now ${now} looks best.`);
   }
 
   draw(label) {

@@ -11,7 +11,7 @@ const rounded = (number) => (number < 10 ? String(Number(number.toFixed(3))) : c
 const now = () => Date.now() / 1000;
 const amounts = (low, high) => roundNumbers(0, Math.max(high, 1), 3);
 
-// At least ten hundredths, so that a small change does not look like a large one.
+// The range is at least 0.1, so that a small change does not look like a large one.
 function shares(low, high) {
   if (low > high) return roundNumbers(0, 1, 4);
   const middle = (low + high) / 2;
@@ -30,10 +30,10 @@ const CHARTS = {
     band: ["low", "high"],
     axis: shares,
     format: (share) => `${Math.round(100 * share)} %`,
-    tell: accuracyOf,
+    describe: accuracyOf,
   },
-  "#rate-chart": { line: "rate", axis: amounts, format: rounded, tell: (point) => `${rate(point.rate)} per second` },
-  "#open-chart": { line: "open", axis: amounts, format: rounded, tell: (point) => `${count(point.open)} open` },
+  "#rate-chart": { line: "rate", axis: amounts, format: rounded, describe: (point) => `${rate(point.rate)} per second` },
+  "#open-chart": { line: "open", axis: amounts, format: rounded, describe: (point) => `${count(point.open)} open` },
 };
 
 export class Figures {
@@ -69,7 +69,7 @@ export class Figures {
     this.isLive = false;
   }
 
-  // Time goes on also if nothing comes.
+  // Called every second: the time axis moves even without events.
   tick() {
     if (!this.stats) return;
     const { points } = this.series;
@@ -88,8 +88,7 @@ export class Figures {
   showTiles(stats) {
     const { mean, low, high } = stats.accuracy;
     const range = `${percent(low)} to ${percent(high)} with the open ones`;
-    const settled = stats.issued > stats.redeemed ? "without what is out in tokens" : "nothing is open";
-    this.tile("#accuracy", percent(mean), stats.open ? range : stats.answered ? settled : "no answer yet");
+    this.tile("#accuracy", percent(mean), stats.open ? range : stats.answered ? "nothing is open" : "no answer yet");
     this.tile("#rate", rate(stats.decisions_per_second), `${several(stats.decisions, "decision", "decisions")} in all`);
     const recent = stats.exploration === null ? "no decision in the last minute" : "in the last minute";
     this.tile("#exploration", percent(stats.exploration), recent);
@@ -107,9 +106,9 @@ function othersOf(stats) {
   const others = [
     [stats.expired, "expired"],
     [stats.cancelled, "cancelled"],
-    [stats.late, "after expiry"],
-    [stats.issued - stats.redeemed, "tokens out"],
+    [stats.corrected, "corrected after expiry"],
+    [stats.late, "answered too late"],
   ];
-  const told = others.filter(([number]) => number > 0).map(([number, word]) => `${count(number)} ${word}`);
-  return told.join(", ") || "none expired or cancelled";
+  const shown = others.filter(([number]) => number > 0).map(([number, word]) => `${count(number)} ${word}`);
+  return shown.join(", ") || "none expired or cancelled";
 }

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers, times and durations as text.
 
 const NARROW = "\u202f"; // a narrow space that does not break
 const counts = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -12,7 +12,7 @@ export const count = (number) => counts.format(number);
 export const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)}${NARROW}%`);
 export const several = (number, one, many) => `${count(number)} ${number === 1 ? one : many}`;
 
-// Three digits that count, without an exponent.
+// At least three significant digits from 1 on, without an exponent.
 export function rate(number) {
   return number >= 100 ? count(number) : number.toFixed(number >= 10 ? 1 : 2);
 }
@@ -46,7 +46,7 @@ export const hour = (date) => `${two(date.getHours())}:${two(date.getMinutes())}
 
 const STEPS = [1, 2, 5, 10];
 
-// Some round numbers from low to high, `most` at most; the first is not above low and the last not below high.
+// Round numbers in about `most` steps that cover the range from low to high.
 export function roundNumbers(low, high, most, smallest = 0) {
   const raw = Math.max((high - low) / most, smallest, 1e-12);
   const size = 10 ** Math.floor(Math.log10(raw));

@@ -1,4 +1,4 @@
-// The live page: which model is watched, whether the connection holds, and what is shown when there is nothing to show.
+// The live page: chooses the model, shows the status of the connection, and examples where there is no data yet.
 
 import { ask, key, Refused, watch } from "./connection.js";
 import { element, fillRows, find, setText } from "./dom.js";
@@ -9,7 +9,7 @@ import { clock, duration, several } from "./numbers.js";
 import { RecentDecisions } from "./tables.js";
 
 const OFTEN = 3_000; // milliseconds until the models are listed again, while none is watched
-const SELDOM = 15_000; // and else
+const SELDOM = 15_000; // while one is watched
 
 const figures = new Figures(find("#figures"));
 const explanation = new Explanation(find("#explanation"), (id) => recent.mark(id));
@@ -44,7 +44,7 @@ function disconnected(problem) {
   figures.cut();
 }
 
-// Models may come while the page is open.
+// List the models again: new ones may be created while the page is open.
 async function refresh() {
   clearTimeout(timer);
   try {
@@ -91,7 +91,6 @@ function showFacts(model, staleness) {
   const parameters = Object.entries(model.parameters).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   const lag = staleness ? `${duration(staleness.seconds)} behind the learner` : "";
   const facts = [[model.learner, ...parameters].join(" "), featuresOf(model), expiryOf(model), lag];
-  if (model.stateless) facts.push("decisions travel in tokens");
   setText(find("#facts"), facts.filter(Boolean).join(" · "));
 }
 
@@ -147,7 +146,7 @@ function takeStats(stats) {
   showEmpty("No decision yet", "Ask for one, and give the answer when you know it:", decide(watched));
 }
 
-// Returns whether it is worth to try again.
+// Return whether to retry.
 function lost(problem) {
   if (problem?.status === 401) return askForKey();
   if (problem?.status === 404) {

@@ -1,4 +1,4 @@
-// Figures over time since the page was opened: never more than some points, which stand ever further apart.
+// A time series since the page was opened. When it has too many points, it is thinned and the time step doubles.
 
 const MOST = 900; // points
 const FINEST = 1; // seconds between two points, at first
@@ -15,7 +15,7 @@ export class Series {
     this.broken = false;
   }
 
-  // A point is {t, ...}, with t in seconds. What held until now is kept as such: nothing came because nothing changed.
+  // A point is {t, ...}, with t in seconds. After a pause the last values are repeated: no event means no change.
   add(point) {
     const last = this.points.at(-1);
     const held = last && !this.broken && point.t - last.t > 2 * this.step;
@@ -25,14 +25,14 @@ export class Series {
     while (this.points.length > this.most) this.#thin();
   }
 
-  // The connection is lost: what was known last held until now, and what comes next does not follow from it.
+  // The connection was lost: the last values are repeated at t, and a gap follows.
   cut(t) {
     const last = this.points.at(-1);
     if (last && !this.broken) this.add({ ...last, t });
     this.broken = true;
   }
 
-  // Of the points in a step of time the last is kept; `after` says that there is a gap before it.
+  // Only the last point of a time step is kept; `after` marks a gap before it.
   #put(point) {
     const last = this.points.at(-1);
     const same = last && Math.floor(last.t / this.step) >= Math.floor(point.t / this.step);

@@ -30,7 +30,7 @@ function fillClass(row, one, chosen) {
   setShare(reward.lastChild, one.mean_reward ?? 0);
 }
 
-// What became of a decision, in a word, and how it is shown.
+// The outcome of a decision, in a word, and how it is shown.
 export function outcome(decision) {
   if (decision.status !== "answered" && decision.value === null) return [decision.status, decision.status];
   if (decision.value === 1) return ["right", "right"];
@@ -40,7 +40,7 @@ export function outcome(decision) {
 
 export const explored = (decision) => decision.greedy !== null && decision.label !== decision.greedy;
 
-// The list holds still while it is paused, pointed at, or has the focus: else one would choose the wrong row.
+// The list is not updated while it is paused, hovered or focused: a row would move away under the pointer.
 export class RecentDecisions {
   constructor(section, choose) {
     this.list = find("ol", section);
@@ -108,15 +108,15 @@ function recentRow() {
 }
 
 function fillRecent(button, decision, chosen) {
-  const [time, label, chance, became, id] = button.children;
+  const [time, label, chance, result, id] = button.children;
   const [word, kind] = outcome(decision);
   setText(time, decision.decided_at ? clock(new Date(decision.decided_at)) : "–");
   setText(label, String(decision.label));
-  setText(chance, percent(decision.probability));
+  setText(chance, percent(decision.prob));
   chance.classList.toggle("explored", explored(decision));
   chance.title = explored(decision) ? `explored: ${decision.greedy} looked best` : "looked best";
-  setText(became, word);
-  became.dataset.kind = kind;
+  setText(result, word);
+  result.dataset.kind = kind;
   setText(id, decision.id);
   id.title = decision.id;
   button.setAttribute("aria-current", String(decision.id === chosen));

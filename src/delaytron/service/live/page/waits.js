@@ -12,7 +12,7 @@ const TICKS = [
 ];
 const exponent = (seconds) => Math.round(Math.log2(1e9 * seconds)); // bar n has those up to 2^n nanoseconds
 
-// Fill what is missing between the bars that are there, and around them.
+// Add empty bars between the given ones, and around them if there are few.
 export function barsOf(waits) {
   if (!waits.length) return [];
   const sizes = new Map(waits.map((wait) => [exponent(wait.seconds), wait.answers]));
@@ -24,7 +24,7 @@ export function barsOf(waits) {
 
 const longest = (n) => 2 ** n / 1e9;
 
-// The least of these times within which so many came.
+// The time within which this share of the answers came, rounded up to the end of a bar.
 function within(bars, share) {
   let left = share * bars.reduce((sum, bar) => sum + bar.size, 0);
   return longest(bars.find((bar) => (left -= bar.size) <= 0).n);
@@ -48,7 +48,7 @@ export class WaitsChart extends Chart {
     const most = Math.max(...this.data.map((bar) => bar.size), 1);
     const levels = this.levels(roundNumbers(0, most, 3, 1), count);
     const place = this.pointed === null ? -1 : Math.floor((this.pointed - LEFT) / this.stride());
-    this.say(this.summary(), this.data[place] ? this.tell(this.data[place]) : this.summary());
+    this.say(this.summary(), this.data[place] ? this.describe(this.data[place]) : this.summary());
     return [...levels, ...this.data.map((bar, i) => this.bar(bar, i, i === place)), ...this.ticks()];
   }
 
@@ -58,7 +58,7 @@ export class WaitsChart extends Chart {
     return half === most ? `90 % within ${most}` : `half within ${half}, 90 % within ${most}`;
   }
 
-  tell(bar) {
+  describe(bar) {
     const range = `${duration(longest(bar.n - 1))} to ${duration(longest(bar.n))}`;
     return `${range}: ${several(bar.size, "answer", "answers")}, ${percent(bar.size / this.total)}`;
   }
@@ -81,7 +81,7 @@ export class WaitsChart extends Chart {
   }
 }
 
-// Leave out what would stand too close to the one before.
+// Leave out ticks whose labels would overlap.
 function apart(ticks) {
   const kept = [];
   for (const tick of ticks) if (!kept.length || tick[0] - kept.at(-1)[0] >= 50) kept.push(tick);
