@@ -117,7 +117,7 @@ def read_tensors(path: Path) -> tuple[dict[str, str], Tensors]:
 def unpack_tensors(content: bytes, source: str) -> tuple[dict[str, str], Tensors]:
     """Return the metadata and the arrays of the content of a safetensors file; `source` is its name in errors.
 
-    A file without a digest is accepted. Raises InvalidInput if it is not a safetensors file, or damaged.
+    Raises InvalidInput if it is not a safetensors file that `pack_tensors` made, or damaged.
     """
     from safetensors import SafetensorError  # noqa: PLC0415
     from safetensors.numpy import load  # noqa: PLC0415
@@ -130,12 +130,13 @@ def unpack_tensors(content: bytes, source: str) -> tuple[dict[str, str], Tensors
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as problem:
         raise InvalidInput(f"{source} is not a safetensors file: {reason(problem)}", OURS) from None
     stored = texts.pop(DIGEST, None)
-    if stored is not None:
-        place = content.find(stored.encode())
-        view = memoryview(content)
-        digest = sha256(view[:place])
-        digest.update(BLANK)
-        digest.update(view[place + len(BLANK) :])
-        if digest.hexdigest() != stored:
-            raise InvalidInput(f"{source} is damaged: it does not match its SHA-256 digest", "restore it from a backup")
+    if stored is None:
+        raise InvalidInput(f"{source} has no SHA-256 digest", OURS)
+    place = content.find(stored.encode())
+    view = memoryview(content)
+    digest = sha256(view[:place])
+    digest.update(BLANK)
+    digest.update(view[place + len(BLANK) :])
+    if digest.hexdigest() != stored:
+        raise InvalidInput(f"{source} is damaged: it does not match its SHA-256 digest", "restore it from a backup")
     return texts, tensors
