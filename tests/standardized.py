@@ -6,17 +6,15 @@ import pytest
 import delaytron as dt
 from streams import make
 
-SETTINGS = [
+SETTINGS = [  # one of each kind: what is noted, a clock, sets, matrices, feedback by the true label
     ("banditron", {"gamma": 0.3}),
     ("ova_logistic", {"gamma": 0.3}),
-    ("ova_logistic", {"explore": "squarecb"}),
     ("soba", {"gamma": 0.3}),
     ("exp3", {}),
     ("dilute", {"gamma": 0.3, "m": 1}),
     ("newtron", {"gamma": 0.3, "alpha": 1.0, "diameter": 0.05}),
     ("hinge_delaytron", {"gamma": 0.3}),
     ("confidit", {"alpha": 0.5, "matrix": "diagonal"}),
-    ("pab", {"gamma": 0.3, "C": 0.1, "variant": "I"}),
     ("passive_aggressive", {}),
 ]
 CASES = [

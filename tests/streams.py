@@ -10,7 +10,8 @@ from scipy.sparse import csr_array, csr_matrix
 
 import delaytron as dt
 from delaytron.compiler.kernel import Kernel
-from delaytron.kernels.loop import ANSWERED, REVISED
+from delaytron.kernels.loop import ANSWER_EVENT, CORRECTION_EVENT, NOTHING
+from delaytron.records import Play
 from delaytron.rng import stream as random_stream
 
 NEVER = 10**9
@@ -22,14 +23,24 @@ def by_learner(names):
 
 
 def learn(learner, past, answer):
-    """Apply the answer to a past round, as the online object does."""
-    event = (answer == 1, int(answer), ANSWERED, 1)
-    learner.rule.deliver(learner.state, learner.params, past, event, learner.book.marks)
+    """Apply the answer to a past round, by the compiled function that `Learner` calls in every round."""
+    _run_part(learner, past, (bool(answer == 1), int(answer), ANSWER_EVENT, 1), past.x, NOTHING, past.extra)
 
 
 def correct_late(learner, past):
-    """Let a past round that was counted as wrong be right after all, as the online object does."""
-    learner.rule.deliver(learner.state, learner.params, past, (True, 1, REVISED, 1), learner.book.marks)
+    """Let a past round that was counted as wrong be right after all."""
+    _run_part(learner, past, (True, 1, CORRECTION_EVENT, 1), past.x, NOTHING, past.extra)
+
+
+def choose(learner, row, u=0.5, extra=None):
+    """Return the greedy label, the played one and its probability, as a round with this draw chooses them."""
+    extra = np.empty(len(learner.rule.extras)) if extra is None else extra
+    return _run_part(learner, Play(1, row, 0, 0, 0.0, extra), (False, 0, NOTHING, 0), row, u, extra)
+
+
+def _run_part(learner, past, event, row, u, extra):
+    parts = NOTHING, past, event, row, learner._labels, float(u), learner.scratch, extra
+    return learner.rule.play_round(learner.state, learner.params, *parts)
 
 
 class Story(NamedTuple):

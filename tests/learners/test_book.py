@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from delaytron.answers import Known, Status
-from delaytron.kernels.loop import ANSWERED, APPLIED, EXPIRED, REVISED
+from delaytron.kernels.loop import ANSWER_EVENT, APPLIED, CORRECTION_EVENT, EXPIRY_EVENT
 from delaytron.learners import book as book_module
-from delaytron.learners.book import NO_EVENT, Book, Expiry, Kept, RoundBlock, columns_of, entries
+from delaytron.learners.book import NO_EVENT, Book, Expiry, Kept, RoundBlock, columns_of
 from delaytron.records import Moment, Play, Row, Stream
 
 N_FEATURES = 3
@@ -112,7 +112,7 @@ class Model:
 
     def answer(self, number, value):
         one = self.at(number)
-        one.event = REVISED if one.status == Status.EXPIRED and one.event == NO_EVENT else ANSWERED
+        one.event = CORRECTION_EVENT if one.status == Status.EXPIRED and one.event == NO_EVENT else ANSWER_EVENT
         one.status, one.value = Status.ANSWERED, value
 
     def answer_late(self, number, value):
@@ -122,7 +122,7 @@ class Model:
         one = self.at(number)
         one.status = Status.EXPIRED
         if self.expiry.as_wrong:
-            one.event = EXPIRED
+            one.event = EXPIRY_EVENT
         else:
             one.kept = False
 
@@ -134,7 +134,7 @@ class Model:
 
     def apply(self, number):
         one = self.at(number)
-        one.kept = one.event == EXPIRED
+        one.kept = one.event == EXPIRY_EVENT
         one.event = NO_EVENT
 
     def seen(self):
@@ -334,8 +334,8 @@ class BookMachine(RuleBasedStateMachine):
         tensors = {name: tensor.copy() for name, tensor in self.book.tensors(1, self.sparse).items()}
         again = Book(self.book.expiry, self.book.remembers)
         again.restore(tensors, N_FEATURES, self.sparse)
-        for number, kept, _ in entries(self.book):  # what only a model has is stored by its snapshots
-            again.replace(kept._replace(play=again.play(number)))
+        for number in self.book.kept:  # what only a model has is stored by its snapshots
+            again.replace(self.book.entry(number)._replace(play=again.play(number)))
         for name, tensor in again.tensors(1, self.sparse).items():
             assert (name, tensor.tobytes()) == (name, tensors[name].tobytes())
         self.book = again
@@ -345,8 +345,8 @@ class BookMachine(RuleBasedStateMachine):
         if hasattr(self, "model"):
             assert seen(self.book, self.model.clock) == self.model.seen()
             assert self.applied == self.expected
-            for number, kept, _ in entries(self.book):
-                play = play_of(number, self.sparse)
+            for number in self.book.kept:
+                kept, play = self.book.entry(number), play_of(number, self.sparse)
                 assert str(kept.play) == str(play)
                 assert kept == Kept(kept.play, f"id{number}", Moment(0, self.model.at(number).clock))
 

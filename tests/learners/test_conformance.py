@@ -12,7 +12,7 @@ import delaytron as dt
 from delaytron.kernels.standardize import CENTRE, INVERSE
 from delaytron.learners.arguments import as_row
 from paper_learners import TRANSCRIPTIONS
-from streams import answer, interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
+from streams import answer, choose, interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
 
 CASES = [
     pytest.param(name, setting, id=f"{name}-{i}", marks=pytest.mark.xdist_group(name))
@@ -119,12 +119,7 @@ def test_predict_is_greedy_and_changes_nothing(name, setting, story):
     before = learner.weights
     labels = learner.predict(story.X)
     rows = [as_row(x, story.X.shape[1], learner.sparse) for x in story.rows()]
-    extra = np.empty(len(learner.rule.extras))
-    chosen = [
-        learner.rule.choose(learner.state, learner.params, row, learner._labels, 0.5, learner.scratch, extra)
-        for row in rows
-    ]
-    assert labels.tolist() == [greedy for greedy, _, _ in chosen]
+    assert labels.tolist() == [choose(learner, row)[0] for row in rows]
     shown = SHOWN.get(name, lambda learner, X: X)(learner, story.dense)
     np.testing.assert_allclose(learner.scores(story.X), shown @ learner.weights.T, atol=1e-9)
     assert same_bits(before, learner.weights)

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 import delaytron as dt
 from delaytron.answers import Status
-from delaytron.kernels.loop import ANSWERED, DROPPED, EXPIRED, REVISED
+from delaytron.kernels.loop import ANSWER_EVENT, CORRECTION_EVENT, DROP_EVENT, EXPIRY_EVENT
 from delaytron.learners.book import Book, Expiry, Kept, read_expiry
 from delaytron.records import Play, Row
 from delaytron.rng import stream
@@ -92,10 +92,10 @@ def brute_force_events(delays, expiry):
         events = []
         for s in range(t):
             if s + delays[s] == t and status.get(s) not in ("dropped", "released"):
-                events.append((s, REVISED if status.get(s) == "wrong" else ANSWERED))
+                events.append((s, CORRECTION_EVENT if status.get(s) == "wrong" else ANSWER_EVENT))
                 status[s] = "answered"
             elif s + expiry.rounds == t and s not in status:
-                events.append((s, EXPIRED if expiry.as_wrong else DROPPED))
+                events.append((s, EXPIRY_EVENT if expiry.as_wrong else DROP_EVENT))
                 status[s] = "wrong" if expiry.as_wrong else "dropped"
             if status.get(s) == "wrong" and s + expiry.release_rounds == t:
                 status[s] = "released"
@@ -114,7 +114,7 @@ def events_of_the_book(delays, expiry):
         for number in book.due(t + 1):
             book.expire(number)
             if not expiry.as_wrong:
-                dropped.append((number - 1, DROPPED))
+                dropped.append((number - 1, DROP_EVENT))
         events = [(number - 1, book.ended[number].event) for number in book.to_apply()]
         waiting = book.pending + 1
         for s, _ in events:

@@ -17,7 +17,7 @@ from test_online import ROWS, trained
 import delaytron as dt
 from delaytron.answers import Status
 from delaytron.files.tensors import pack_tensors, read_tensors
-from delaytron.kernels.loop import DROPPED, EXPIRED, REVISED
+from delaytron.kernels.loop import CORRECTION_EVENT, DROP_EVENT, EXPIRY_EVENT
 from delaytron.learners.book import Book, Kept
 from forms import everything
 from streams import answer
@@ -138,9 +138,9 @@ HARMS = {
     "ended.value infinite": np.array([np.inf]),
     "ended.event": np.array([7]),
     "ended.event none": np.array([-1]),
-    "ended.event expired": np.array([EXPIRED]),
-    "ended.event revised": np.array([REVISED]),
-    "ended.event dropped": np.array([DROPPED]),
+    "ended.event expired": np.array([EXPIRY_EVENT]),
+    "ended.event revised": np.array([CORRECTION_EVENT]),
+    "ended.event dropped": np.array([DROP_EVENT]),
     "settled": np.zeros(9, np.uint8),
     "settled nothing": np.empty(0, np.uint8),
     "settled shorter": settled([1] * 3, [1.0] * 3),

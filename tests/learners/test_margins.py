@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 import delaytron as dt
 from delaytron.records import Play, Row
-from streams import learn
+from streams import choose, learn
 
 K, D = 4, 3
 
@@ -120,9 +120,7 @@ def play_all_labels(learner, W, x, y):
     for label in range(K):
         set_weights(learner, W)
         extra = np.empty(len(learner.rule.extras))
-        greedy, played, prob = learner.rule.choose(
-            learner.state, learner.params, Row(None, x), learner._labels, u, learner.scratch, extra
-        )
+        greedy, played, prob = choose(learner, Row(None, x), u, extra)
         assert played == label
         cumulative += prob
         u = min(cumulative + 1e-12, 1.0 - 1e-12)
@@ -170,10 +168,7 @@ def test_gap_explores_as_much_as_the_margin_is_short_of_one(seed):
     set_weights(learner, W)
     best, second = np.sort(W @ x)[:-3:-1]
     rate = max(0.01, max(0.0, 1.0 - (best - second)) ** 2)
-    extra = np.empty(2)
-    greedy, label, prob = learner.rule.choose(
-        learner.state, learner.params, Row(None, x), learner._labels, 0.5, learner.scratch, extra
-    )
+    greedy, label, prob = choose(learner, Row(None, x))
     assert prob == pytest.approx((1 - rate) * (label == greedy) + rate / K)
 
 

@@ -20,6 +20,7 @@ from delaytron.records import Play, Row
 from paper_noisy import rcine
 from streams import (
     answer,
+    choose,
     correct_late,
     flips_of,
     interpreter,
@@ -46,16 +47,11 @@ def change(learner, play, correct):
     return new - old
 
 
-def choose(learner, u):
+def play_of(learner, u):
     """The play of a round with this draw."""
     extra = np.empty(len(learner.rule.extras))
     row = Row(None, np.zeros(learner.n_features) + x[: learner.n_features])
-    return Play(
-        1,
-        row,
-        *learner.rule.choose.compiled(learner.state, learner.params, row, learner._labels, u, learner.scratch, extra),
-        extra,
-    )
+    return Play(1, row, *choose(learner, row, u, extra), extra)
 
 
 # --- noisy answers
@@ -195,7 +191,7 @@ def all_plays(learner):
     """Every play of a round with its probability: the best set, then all sets as they are explored."""
     gamma, n_sets = learner.gamma, comb(learner.n_classes, learner.m)
     draws = [(1 - gamma) / 2] + [1 - gamma + gamma * (rank + 0.5) / n_sets for rank in range(n_sets)]
-    return zip([1 - gamma] + [gamma / n_sets] * n_sets, [choose(learner, u) for u in draws], strict=True)
+    return zip([1 - gamma] + [gamma / n_sets] * n_sets, [play_of(learner, u) for u in draws], strict=True)
 
 
 @pytest.mark.parametrize("estimator", ["inclusion", "set"])
@@ -364,7 +360,7 @@ def test_more_sets_than_can_be_drawn_are_refused(n_classes, m):
 def test_the_loss_estimate_of_exp3_is_unbiased():
     learner = Exp3(5, 3, eta=0.3)
     learner.state.L[:] = [0.0, 3.0, 1.5, 0.2, 7.0]
-    plays = {play.label: play for play in (choose(learner, u) for u in np.linspace(0, 1, 5000, endpoint=False))}
+    plays = {play.label: play for play in (play_of(learner, u) for u in np.linspace(0, 1, 5000, endpoint=False))}
     assert sorted(plays) == list(range(5))
     close(sum(play.prob for play in plays.values()), 1)
     for y in range(5):
@@ -397,7 +393,7 @@ REVISED = [
 @pytest.mark.parametrize("learner", REVISED, ids=lambda learner: f"{learner.name}")
 def test_a_wrong_that_is_revised_is_a_right(learner):
     for u in (0.1, 0.5, 0.95):
-        play = choose(learner, u)
+        play = play_of(learner, u)
         wanted = learner.weights + change(learner, play, True)
         learn(learner, play, False)
         correct_late(learner, play)

@@ -16,7 +16,7 @@ from delaytron.learners.arguments import as_row
 from delaytron.learners.second_order import Confidit, Newtron, Soba, check_full_matrix
 from delaytron.records import Play
 from paper_second_order import softmax
-from streams import correct_late, learn, make, play_online, same_bits, stories
+from streams import choose, correct_late, learn, make, play_online, same_bits, stories
 
 FORMS = ["diagonal", "full"]
 CLASSES = [Soba, Newtron, Confidit]
@@ -188,9 +188,7 @@ def mean_step(learner, x, y, prob=lambda past: past.prob):
         parts = [(0.0, P[k])] if learner.play == "argmax" else [(0.0, gamma / K), (gamma / K, P[k])]
         for low, high in parts:  # exploration, then the rest
             extra, u = np.empty(len(learner.rule.extras)), starts[k] + (low + high) / 2
-            greedy, label, p = learner.rule.choose(
-                state, learner.params, row, learner._labels, u, learner.scratch, extra
-            )
+            greedy, label, p = choose(learner, row, u, extra)
             assert label == k
             assert p == pytest.approx(P[k], rel=1e-12)
             past = Play(1, row, greedy, label, p, extra)
@@ -241,9 +239,7 @@ def test_what_newtron_explores_counts_as_played_by_zero_weights(form):
     row, W = as_row([0.5, -1.0, 0.7], 3, False), learner.weights
     for u, explored in ((0.0, True), (0.0749, True), (0.0751, False)):  # gamma / K = 0.075
         extra = np.empty(2)
-        _, label, _ = learner.rule.choose(
-            learner.state, learner.params, row, learner._labels, u, learner.scratch, extra
-        )
+        _, label, _ = choose(learner, row, u, extra)
         scores = W @ row.values
         assert label == 0
         assert extra[1] == (0 if explored else pytest.approx(scores[0] - scores.mean(), rel=1e-12))
@@ -389,11 +385,7 @@ def test_parameters_out_of_range_are_refused(cls, settings, message):
 def test_the_draw_of_a_round_decides_the_sign_of_a_wrong_answer_in_confidit(alpha, u):
     learner, extra = Confidit(2, 1, alpha=alpha), np.empty(1)
     row = as_row([1.0], 1, False)
-    assert learner.rule.choose(learner.state, learner.params, row, learner._labels, u, learner.scratch, extra) == (
-        0,
-        0,
-        1.0,
-    )
+    assert choose(learner, row, u, extra) == (0, 0, 1.0)
     assert extra[0] == (-1 if u < (1 + alpha) / 2 else 1)
 
 

@@ -1,7 +1,6 @@
 """Standardised rows: by the rows seen so far, the same bits everywhere, saved and copied."""
 
 import inspect
-import json
 import pickle
 from copy import deepcopy
 from functools import partial
@@ -17,8 +16,6 @@ import delaytron as dt
 import paper
 import paper_learners
 import paper_second_order
-from delaytron.files.atomic import replace_file
-from delaytron.files.tensors import pack_tensors, read_tensors
 from delaytron.kernels.standardize import CENTRE, INVERSE
 from delaytron.learners.arguments import as_row
 from delaytron.rng import stream
@@ -27,6 +24,7 @@ from standardized import CASES, DATA, a_learner, some_learners
 from streams import (
     Story,
     answer,
+    choose,
     interpreter,
     play_compiled,
     play_interpreted,
@@ -138,13 +136,8 @@ def test_predict_is_greedy_and_changes_nothing(name, setting, story):
     assert same_bits(learner.scores(story.X), learner.scores(story.dense))
     assert same_bits(list(before), list(learner.state))
     rows = [as_row(x, story.X.shape[1], learner.sparse) for x in story.rows()]
-    extra = np.empty(len(learner.rule.extras))
-    chosen = [
-        learner.rule.choose(learner.state, learner.params, row, learner._labels, 0.5, learner.scratch, extra)
-        for row in rows
-    ]
-    assert labels.tolist() == [greedy for greedy, _, _ in chosen]
-    if learner.rule.standardizes:  # `choose` alone changes nothing of how rows are standardised
+    assert labels.tolist() == [choose(learner, row)[0] for row in rows]
+    if learner.rule.standardizes:  # a choice alone changes nothing of how rows are standardised
         for kind in (CENTRE, INVERSE):
             assert same_bits(before.row_features[kind], learner.state.row_features[kind])
 
@@ -295,20 +288,6 @@ class TestPool:
     def test_it_belongs_to_the_base(self):
         with pytest.raises(dt.InvalidInput, match="standardize belongs to the base; as in Bold"):
             dt.Bold(dt.Banditron(4, 5), standardize=True)
-
-
-def test_files_from_before_there_was_such_a_parameter_are_read(tmp_path):
-    learner = dt.Delaytron(4, 5, seed=0)
-    decision = learner.decide(DATA[0][0])
-    path = tmp_path / "learner.safetensors"
-    learner.save(path)
-    texts, tensors = read_tensors(path)
-    header = json.loads(texts["header"])
-    assert header["settings"].pop("standardize") is False
-    replace_file(path, *pack_tensors(tensors, texts | {"header": json.dumps(header)}))
-    again = dt.load(path)
-    assert again.standardize is False
-    assert again.feedback(decision.id, correct=True) == "accepted"
 
 
 REFUSED = [

@@ -12,10 +12,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
+from delaytron.kernels.lanes import EXPONENT
+
 INDEX = ir.IntType(32)
 BYTES = ir.IntType(8).as_pointer()
 BITS = ir.IntType(64)
-EXPONENT = 52
 FLOAT = types.float64
 
 

@@ -1,7 +1,8 @@
 """Scores and weight updates, for a dense row and for the non-zeros of a sparse one; the paper's update.
 
 The layout of the weights follows the rows: K x d for dense ones, so that a class is one contiguous row; d x K, padded,
-for sparse ones, so that a non-zero feature touches one contiguous row. Only this file depends on it.
+for sparse ones, so that a non-zero feature touches one contiguous row. Code elsewhere that indexes W tells the two
+apart by whether the row has `indices`.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""THE delay loop: deliver, tick, update, predict, open; once, for every learner and every use.
+"""The delay loop, once for every learner and every use: tick the clock, apply what arrived, then choose.
 
-A learner fills the slots. The simulator runs `play` over many rounds and runs; the online object runs `play_round`
-round by round. Both execute the same lines: `tick`, `apply_event` and `pick`. `peek` computes the probabilities of a
-round without playing it.
+A learner fills the slots. The simulator runs `play` over many rounds and runs; `Learner` runs `play_round` round by
+round. Both execute the same lines: `tick`, `apply_event` and `pick`. `peek` computes the probabilities of a round
+without playing it.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ state_of: Any = slot()  # (states, r) -> the state of run r
 params_of: Any = slot()  # (params, r) -> the parameters of run r
 
 # Events: an answer; an expiry that counts as wrong; an answer after such an expiry; an expiry without effect.
-ANSWERED, EXPIRED, REVISED, DROPPED = 0, 1, 2, 3
+ANSWER_EVENT, EXPIRY_EVENT, CORRECTION_EVENT, DROP_EVENT = range(4)
 BLOCK = 128  # rounds that one run plays before the next run does, so that all runs read rows while they are cached
 
 
@@ -64,11 +64,12 @@ def play_block(
     span: Span,
 ) -> None:
     """Play a few rounds of one run."""
-    ring = log.label.size - 1
+    ring = log.label.size - 1  # a mask: the length is a power of two
     for t in range(span.start, span.stop):
         if span.ahead:
             look_ahead(stream, scenario, t + span.ahead)
         first, last = scenario.starts[t], scenario.starts[t + 1]
+        # Without expiry each arrival closes a round: of the rounds 0..t those wait that have not arrived yet.
         waiting = scenario.waiting[t] if scenario.waiting.size else t + 1 - last
         # The order of effects, the same online: clock, answers in the order of their rounds, then the choice.
         tick(state, params, before[0] + t + 1, before[1] + waiting)
@@ -80,7 +81,7 @@ def play_block(
             right = is_correct(past.label, past.extra, y)
             if scenario.flips.size and scenario.flips[s] >> right & 1:
                 right = not right
-            kind = scenario.kinds[a] if scenario.kinds.size else ANSWERED
+            kind = scenario.kinds[a] if scenario.kinds.size else ANSWER_EVENT
             apply_event(state, params, past, right, y, kind)
         x, y = example(stream, scenario.rows[t])
         c = t & ring
@@ -105,11 +106,12 @@ def add_losses(scratch: tuple[Array, Array], factor: float, y: int, wrong: bool,
 @kernel
 def apply_event(state: Any, params: Any, past: Play, right: bool, y: int, kind: int) -> None:
     """Apply one event to the state."""
-    if kind == REVISED and revises:
+    if kind == CORRECTION_EVENT and revises:
         if right:
             revise(state, params, past, 1.0)
-    elif kind != DROPPED and (right or kind != REVISED):
-        step(state, params, past, observation(right and kind != EXPIRED, y))
+    # A "wrong" after an expiry that counted as wrong changes nothing: it was learned when the round expired.
+    elif kind != DROP_EVENT and (right or kind != CORRECTION_EVENT):
+        step(state, params, past, observation(right and kind != EXPIRY_EVENT, y))
 
 
 @kernel
@@ -147,7 +149,7 @@ def columns_at(log: RoundRing, r: int) -> RoundRing:
     return RoundRing(log.greedy[r], log.label[r], log.prob[r], log.extra[r], log.mistakes[r], log.losses[r])
 
 
-# The loop of the online object: the same `tick`, `apply_event` and `pick`, round by round.
+# The loop of `Learner`: the same `tick`, `apply_event` and `pick`, round by round.
 #
 # No exception of Python can interrupt compiled code. So every part of a round (its tick, `deliver` and `choose`) marks
 # what it has done, and after an exception no answer is applied twice and no choice is lost. The marks: the round whose
@@ -169,7 +171,7 @@ def deliver(state: Any, params: Any, past: Play, event: tuple[bool, int, int, in
 @kernel
 def deliver_reward(state: Any, params: Any, past: Play, reward: float, kind: int, serial: int, marks: Array) -> None:
     """Apply a reward between 0 and 1 to a past round."""
-    if kind == REVISED and revises:
+    if kind == CORRECTION_EVENT and revises:
         revise(state, params, past, reward)
     else:
         step(state, params, past, reward)
@@ -186,6 +188,7 @@ def choose(
     marks[PROB] = prob
     marks[GREEDY] = greedy
     marks[LABEL] = label
+    # Last: it marks the others as complete, where the interpreter is interrupted between two lines.
     marks[PLAYED] = marks[NOW]
     return greedy, label, prob
 

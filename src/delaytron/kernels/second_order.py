@@ -116,7 +116,7 @@ def add_class(W: Array, k: int, scale: float, v: Array, indices: Any) -> None:
 
 @kernel
 def rank_one(B: Array, v: Array, scale: float) -> None:
-    """B -= scale v v' for scale >= 0, equal to the bit on both sides of the diagonal; v is used up."""
+    """B -= scale v v' for scale >= 0, equal to the bit on both sides of the diagonal; v is overwritten."""
     root = sqrt(scale)
     for i in range(v.size):
         v[i] *= root

@@ -19,8 +19,8 @@ from delaytron.records import Array, Ints, Rounds, Size
 # their non-zeros alone; a refresh adds the differences of the zeros, and merges both parts in closed form.
 #
 # The statistics are in one table, `features`: for dense rows it has a row for each statistic, so that all features are
-# contiguous; for sparse rows it has a row for each feature, one cache line, so that a non-zero touches one line. Only
-# this file depends on the layout.
+# contiguous; for sparse rows it has a row for each feature, one cache line, so that a non-zero touches one line. Code
+# elsewhere that reads the table must distinguish the two, too, or is given it transposed.
 #
 # ===============  ===================================================================================
 # `CENTRE`         the mean at the last refresh
@@ -118,9 +118,8 @@ def count_zeros(feature: Array, zeros: float) -> None:
 
 # One pass over a row: standardise it, compute its length and, if it is new, add it to the statistics.
 #
-# A sparse row is written as what its non-zeros differ by from those of a standardised row of zeros
-# (see the linear scores below). Several features are side by side in vector registers, then the rest one by one, in
-# the same words.
+# A sparse row is written as what its non-zeros differ by from those of a standardised row of zeros (see the linear
+# scores below). Several features are side by side in vector registers, the rest one by one, by the same code.
 WIDTH: Any = slot()
 COUNTS: Any = slot()  # whether the row is new
 
@@ -241,7 +240,7 @@ standardize_sparse = fill(pass_sparse, COUNTS=False)
 # ==========  ===================================================================================
 # `W`         the weights U of the features, in the layout of `kernels.linear`
 # `bias`      the weights of the constant
-# `shift`     what is said above, as `base`; for dense rows the first is of no use, the second is `bias`; both are
+# `shift`     defined above, as is `base`; for dense rows `shift` has no effect and `base` equals `bias`; both are
 #             padded, and `base` is far below all scores there
 # `features`  also `D`: 1 / sqrt(FIRST + C / K), as of the last refresh; `SUM`: the squared gradients so far, C; for
 #             sparse rows `ZERO`, the standardised row of zeros
@@ -259,7 +258,7 @@ FIRST = 0.01  # what the sums start from: rows have length 1, so it does not dep
 def score_row(state: Any, indices: Any, values: Array, length: float, along: float, scores: Array) -> float:
     """Write the scores of the row in `z` to `scores`, which is padded; return the highest."""
     for k in range(state.bias.size, scores.size):
-        scores[k] = 0.0
+        scores[k] = 0.0  # `score` does not write the padding for dense rows
     score(state.W, indices, state.z[: values.size], scores)
     scale = 1.0 / sqrt(length)
     tops = zeros(CLASSES) + FAR_BELOW
@@ -358,7 +357,7 @@ single_gradient_of_sparse = fill(gradient_of_sparse, WIDTH=1)
 def add_step(state: Any, indices: Any, values: Array, along: float, change: Array) -> None:
     """W_k += change_k D z for every class, the row being in `z` and `u`."""
     add_outer(state.W, change, indices, state.u[: values.size])
-    of_zero = along + state.cells[SPREAD] + state.cells[D_OF_BIAS]
+    of_zero = along + state.cells[SPREAD] + state.cells[D_OF_BIAS]  # <D z, zero>, and the constant's part
     for k in range(state.bias.size):
         state.bias[k] += change[k] * state.cells[D_OF_BIAS]
         state.shift[k] += change[k]

@@ -9,7 +9,7 @@ import numpy as np
 from delaytron.checks import check_choice
 from delaytron.compiler.kernel import fill, kernel, slot, taker
 from delaytron.errors import InvalidInput, Setting
-from delaytron.kernels.loop import ANSWERED, EXPIRED
+from delaytron.kernels.loop import ANSWER_EVENT, EXPIRY_EVENT
 from delaytron.learners.arguments import COMMON, Common, own_parameters
 from delaytron.learners.book import Book
 from delaytron.learners.learner import Learner
@@ -62,6 +62,7 @@ def pick(
     """Let a free instance play, or a new one if all wait for an answer."""
     if state.pool[FREE] == 0:
         release(state, state.pool[MADE])
+        # Its first round begins now; `step` ticks for every later one, before it applies an answer.
         base_tick(instance_of(state, state.pool[MADE]), params, 1, 1)
         state.pool[MADE] += 1
     i = take(state)
@@ -134,6 +135,7 @@ def pooled(base: Rule, order: str) -> Rule:
     """Return the rule of a pool of learners with this rule."""
     names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct")
     theirs = {name: getattr(base, name) for name in names} | {"shares_ties": base.ties == "random"}
+    # The loop calls the `revise` of a pool also with a reward below 1, which `step_late` would take for a "right".
     if base.revise is step_late and base.observation is right_or_wrong:
         theirs["revise"] = step_late_by
     slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise", "is_correct")}
@@ -163,7 +165,7 @@ def check_pool(state: Any, book: Book) -> None:
     if not (same and 0 <= head < capacity and 0 <= n_free <= made <= capacity):
         raise ValueError("state.pool is inconsistent")
     noted = np.array([book.play(n).extra[:OWN] for n in book.kept]).reshape(-1, OWN)
-    waits = [n not in book.ended or book.ended[n].event in (ANSWERED, EXPIRED) for n in book.kept]
+    waits = [n not in book.ended or book.ended[n].event in (ANSWER_EVENT, EXPIRY_EVENT) for n in book.kept]
     owner, busy = noted[:, INSTANCE], np.array(waits, bool)
     taken = np.concatenate([np.roll(state.free, -head)[:n_free], owner[busy]])
     if not (np.isin(np.concatenate([owner, taken]), np.arange(made)).all() and np.unique(taken).size == taken.size):
@@ -177,7 +179,7 @@ class Bold(Learner):
     r"""BOLD: every round is played by an instance of `base` that waits for no answer, a new one if all wait.
 
     Its answer goes to the same instance, which is then free again. So no instance sees a delay, and a base
-    with regret f(T) keeps, with at most G rounds open beside the present one,
+    with regret f(T) keeps, with at most G rounds open besides the present one,
 
     .. math:: R_T \le (G + 1)\, f\!\left(\frac{T}{G + 1}\right)
 
@@ -236,7 +238,8 @@ class Bold(Learner):
     def _prepare(self) -> None:
         """Grow the pool if the next round needs one more instance than there is memory for; doubled, to grow rarely."""
         book = self.book
-        if any(book.ended[number].event in (ANSWERED, EXPIRED) for number in book.to_apply()):
+        # An answer, or an expiry as wrong, is applied before the choice and frees an instance.
+        if any(book.ended[number].event in (ANSWER_EVENT, EXPIRY_EVENT) for number in book.to_apply()):
             return
         capacity, needed = self.state.turns.size, self._needed(1)
         if needed > capacity:

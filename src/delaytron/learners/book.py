@@ -14,7 +14,7 @@ status is one assignment to one of them, and everything else (queues, the memory
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from math import nan
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from delaytron.compiler.kernel import interpreted
 from delaytron.errors import InvalidInput, Setting
 from delaytron.files.tensors import Tensors
 from delaytron.kernels.linear import row_of
-from delaytron.kernels.loop import ANSWERED, APPLIED, DROPPED, EXPIRED, N_MARKS, REVISED
+from delaytron.kernels.loop import ANSWER_EVENT, APPLIED, CORRECTION_EVENT, DROP_EVENT, EXPIRY_EVENT, N_MARKS
 from delaytron.records import NEVER, Array, Columns, Ints, Moment, Play, Stream
 
 ON_EXPIRY = ("drop", "wrong")
@@ -59,7 +59,7 @@ class Expiry(NamedTuple):
     @property
     def kind(self) -> int:
         """The event that ends the wait in the loop: the decision counts as wrong, or is dropped."""
-        return EXPIRED if self.as_wrong else DROPPED
+        return EXPIRY_EVENT if self.as_wrong else DROP_EVENT
 
     @property
     def corrects(self) -> bool:
@@ -163,7 +163,9 @@ class Book:
         self.arrived: list[int] = []  # rounds with an event to apply, in order of arrival; may name one twice
         self.marks: Array = np.zeros(N_MARKS)  # written by compiled code, see kernels.loop
         self._serial = 0
-        self._waiting: deque[int] = deque()  # candidates for expiry, ascending; settled ones leave when they are met
+        self._waiting: deque[int] = (
+            deque()
+        )  # candidates for expiry, ascending; settled ones are removed when they reach the front
         self._correctable: deque[int] = deque()  # candidates for release, likewise
         self._status = bytearray()  # of settled rounds, from round 1 on; 0 (open) where nothing is settled
         self._value = array("d")  # their answers, NaN for none
@@ -223,12 +225,12 @@ class Book:
     # What ends a wait.
 
     def answer(self, number: int, value: float) -> None:
-        """Let the first answer to a kept decision wait to be applied.
+        """Queue the first answer to a kept decision.
 
         A decision that expired as wrong is corrected; if its expiry was not applied yet, the answer came in time.
         """
         end = self.ended.get(number)
-        kind = REVISED if end is not None and end.event == NO_EVENT else ANSWERED
+        kind = CORRECTION_EVENT if end is not None and end.event == NO_EVENT else ANSWER_EVENT
         self._end(number, Status.ANSWERED, value, kind)
 
     def answer_late(self, number: int, value: float) -> None:
@@ -240,7 +242,7 @@ class Book:
         """End the wait for an open decision without an answer: it counts as wrong, or is dropped."""
         if self.expiry.as_wrong:
             self._correctable.append(number)
-            self._end(number, Status.EXPIRED, None, EXPIRED)
+            self._end(number, Status.EXPIRED, None, EXPIRY_EVENT)
         else:
             self._drop(number, Status.EXPIRED)
 
@@ -268,7 +270,7 @@ class Book:
     def _settle(self, number: int, status: Status, value: float | None) -> None:
         answer = nan if value is None else value
         if len(self._status) == len(self._value) == number - 1:  # in order, as answers without delay come
-            self._value.append(answer)
+            self._value.append(answer)  # first: `recover` removes a value without a status
             self._status.append(status)
             return
         missing = number - len(self._status)
@@ -292,7 +294,7 @@ class Book:
     # What is due.
 
     def due(self, round: int, clock: int = 0) -> list[int]:
-        """Return the decisions whose wait is over when `round` begins, at a time; the caller expires them."""
+        """Return the decisions whose wait is over when `round` begins at the time `clock`; the caller expires them."""
         limits = (self.expiry.rounds, self.expiry.clock)
         return self._over(self._waiting, self.is_open, limits, round, clock) if self._waiting else []
 
@@ -310,6 +312,7 @@ class Book:
         return end is not None and end.status == Status.EXPIRED
 
     def _over(self, queue: deque[int], is_candidate: Any, limits: tuple[int, int], round: int, clock: int) -> list[int]:
+        """Return the candidates at the front whose limit is over, ascending; drop those that are no candidates."""
         while queue and not is_candidate(queue[0]):
             queue.popleft()
         over = set()  # a number is queued twice if an exception interrupted what queued it, and it was done again
@@ -337,7 +340,7 @@ class Book:
     def close(self, number: int) -> None:
         """Note that the event of a round was applied; keep the round if an answer may still correct it."""
         end = self.ended[number]
-        if end.event == EXPIRED:
+        if end.event == EXPIRY_EVENT:
             self.ended[number] = End(end.status, None, NO_EVENT, 0)
         else:
             if self.remembers:
@@ -432,7 +435,7 @@ def columns_of(plays: list[Play], n_extras: int) -> Columns:
 
 
 class _Part(NamedTuple):
-    """Some kept rounds: what was chosen, the length of each row, the numbers of the rows, and their places."""
+    """Some kept rounds: what was chosen, the length of each row, the numbers of the rows, and their indices."""
 
     round: Ints
     columns: Columns
@@ -445,7 +448,7 @@ def open_tensors(book: Book, n_extras: int, sparse: bool) -> Tensors:
     """Return the kept decisions in the order of their rounds; those of a block without an object for each."""
     runs = groupby(sorted(book.kept), key=lambda n: id(book.kept[n]) if isinstance(book.kept[n], RoundBlock) else None)
     parts = [_part(book, list(run)) for _, run in runs]
-    parts.append(_plays_part([], n_extras))
+    parts.append(_plays_part([], n_extras))  # so that there is something to concatenate where nothing is kept
     rounds, columns, lengths, values, indices = zip(*parts, strict=True)
     greedy, label, prob, extra = (np.concatenate(column) for column in zip(*columns, strict=True))
     tensors: Tensors = {
@@ -492,6 +495,7 @@ def _block_part(block: RoundBlock, numbers: Ints) -> _Part:
         return _Part(numbers, columns, lengths, rows.ravel(), np.empty(0, np.uint32))
     starts = indptr[at].astype(np.int64)
     lengths = indptr[at + 1].astype(np.int64) - starts
+    # For each row its start, start + 1, ...: the places of its non-zeros in the block.
     places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
     return _Part(numbers, columns, lengths, values[places], indices[places])
 
@@ -506,9 +510,3 @@ def read_open(tensors: Tensors, n_features: int, sparse: bool) -> RoundBlock:
     else:
         stream = Stream(None, None, values.reshape(rounds.size, n_features), NO_LABELS)
     return RoundBlock(rounds, stream, columns)
-
-
-def entries(book: Book) -> Iterator[tuple[int, Kept, End | None]]:
-    """Iterate over all that is kept, in the order of rounds."""
-    for number in sorted(book.kept):
-        yield number, book.entry(number), book.ended.get(number)

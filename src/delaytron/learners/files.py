@@ -17,7 +17,7 @@ from delaytron.checks import check_choice, check_path, reason_of
 from delaytron.errors import InvalidInput, shown
 from delaytron.files.atomic import replace_file
 from delaytron.files.tensors import Tensors, pack_tensors
-from delaytron.kernels.loop import ANSWERED, EXPIRED, REVISED
+from delaytron.kernels.loop import ANSWER_EVENT, CORRECTION_EVENT, EXPIRY_EVENT
 from delaytron.learners import LEARNERS, Bold
 from delaytron.learners.arguments import COMMON, own_parameters
 from delaytron.learners.book import NO_EVENT, read_settled
@@ -139,7 +139,10 @@ def parts_of(learner: Learner) -> tuple[Header, Tensors]:
 
 
 def learner_of(path: str | Path, texts: dict[str, str], tensors: Tensors) -> Learner:
-    """Return the learner of a file that was read; raise InvalidInput if this version cannot read it."""
+    """Return the learner of a file that was read, with a warning if its numbers are not finite.
+
+    Raises InvalidInput if this version cannot read it.
+    """
     if texts.get("format") != FORMAT:
         found = f"its format is {shown(texts.get('format'))}, not {FORMAT!r}"
         raise InvalidInput(
@@ -267,8 +270,8 @@ def _ended_are_sound(learner: Learner, tensors: Tensors) -> bool:
     as_wrong = learner.book.expiry.as_wrong
     fits = np.where(
         answered,
-        (event == ANSWERED) | (as_wrong & (event == REVISED)),
-        as_wrong & (status == Status.EXPIRED) & np.isnan(value) & ((event == EXPIRED) | (event == NO_EVENT)),
+        (event == ANSWER_EVENT) | (as_wrong & (event == CORRECTION_EVENT)),
+        as_wrong & (status == Status.EXPIRED) & np.isnan(value) & ((event == EXPIRY_EVENT) | (event == NO_EVENT)),
     )
     return bool(np.isin(rounds, tensors["open.round"]).all() and fits.all() and _are_answers(learner, value[answered]))
 

@@ -93,8 +93,9 @@ def sharing_ties(rule: "Rule") -> "Rule":
 class Rule:
     """What a paper fixes: a state, a policy (how to explore) and a step (what an answer does).
 
-    `pick` may replace the policy where a round plays more than one label drawn from K probabilities. `extras`
-    names what `note` keeps of a round, each a "label" (it will be used as an index) or a "number".
+    `pick` may replace the policy where a round is not one draw from K probabilities: a set, a pool, a draw that stores
+    more than `note` sees. `extras` names what is kept of a round, each a "label" (it will be used as an index) or a
+    "number".
     """
 
     name: str
@@ -155,29 +156,19 @@ class Rule:
         return self._bind("play_rounds", loop.play_rounds)
 
     @cached_property
-    def deliver(self) -> Any:
-        """The update by one event."""
-        return self._bind("deliver", loop.deliver)
-
-    @cached_property
     def deliver_reward(self) -> Any:
         """The update by a reward between 0 and 1."""
         return self._bind("deliver_reward", loop.deliver_reward)
 
     @property
     def peek(self) -> Any:
-        """The kernel for the probabilities of one round, without playing it; None for learners that play sets."""
+        """The kernel for the probabilities of one round, without playing it; None for sets of labels and for pools."""
         look = self.look or self.policy
         return look and self._peek
 
     @cached_property
     def _peek(self) -> Any:
         return self._bind("peek", loop.peek)
-
-    @cached_property
-    def choose(self) -> Any:
-        """The choice of one round."""
-        return self._bind("choose", loop.choose)
 
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
         """Return a template of `kernels.loop` with the functions of this rule in its slots."""

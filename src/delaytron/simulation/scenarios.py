@@ -9,13 +9,14 @@ import numpy as np
 from delaytron.checks import check_flip_rates, check_integers
 from delaytron.delays import Delay
 from delaytron.errors import InvalidInput, Setting
-from delaytron.kernels.loop import ANSWERED, EXPIRED, REVISED, schedule
+from delaytron.kernels.loop import ANSWER_EVENT, CORRECTION_EVENT, EXPIRY_EVENT, schedule
 from delaytron.learners.book import Expiry
 from delaytron.learners.learner import Learner
 from delaytron.records import Bytes, Ints, RoundRing, Rounds, Scenarios
 from delaytron.rng import stream
 
 CHECKPOINTS = 64  # rounds at which errors are noted
+SAMPLINGS = ("replacement", "epochs")  # how rows are drawn when rounds exceed them
 BYTES_PER_ROUND = 28  # of one scenario: 20 that stay, and 8 for the delays while they are sorted
 BYTES_PER_EXPIRING_ROUND = 140  # where answers expire, most of it while the events are sorted
 
@@ -140,7 +141,7 @@ def max_open_rounds(scenarios: Scenarios) -> int:
     """Return the largest number of open rounds: a round is open until it is answered or counted as wrong."""
     ended = scenarios.starts[:, 1:].astype(np.int64)
     if scenarios.kinds.size:
-        sums = np.cumsum((scenarios.kinds == ANSWERED) | (scenarios.kinds == EXPIRED), axis=1)
+        sums = np.cumsum((scenarios.kinds == ANSWER_EVENT) | (scenarios.kinds == EXPIRY_EVENT), axis=1)
         ended = np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), ended, axis=1)
     return int((np.arange(1, ended.shape[1] + 1) - ended).max(initial=0))
 
@@ -216,14 +217,15 @@ def expiring_events(delays: Ints, expiry: Expiry) -> Events:
     rounds = np.arange(T)
     late = delays > expiry.rounds
     due = rounds + np.minimum(delays, expiry.rounds)
-    kinds = np.where(late, expiry.kind, ANSWERED)
+    kinds = np.where(late, expiry.kind, ANSWER_EVENT)
     second = rounds[late & (delays <= expiry.release_rounds)] if expiry.as_wrong else rounds[:0]
     due_all = np.concatenate([due, second + delays[second]])
     about = np.concatenate([rounds, second])
-    kinds = np.concatenate([kinds, np.full(second.size, REVISED)])
+    kinds = np.concatenate([kinds, np.full(second.size, CORRECTION_EVENT)])
     order = np.lexsort((about, due_all))  # within a round of delivery, ascending in the round it concerns
     order = order[: np.searchsorted(due_all[order], T)]
     starts = np.searchsorted(due_all[order], np.arange(T + 1))
+    # Rounds begun so far, less those that were answered or have expired by then.
     waiting = np.arange(1, T + 1) - np.searchsorted(np.sort(due), np.arange(T), side="right")
     longest = int((due_all[order] - about[order]).max(initial=0))
     return Events(
