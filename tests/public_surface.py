@@ -18,7 +18,19 @@ HERE = Path(__file__).parent
 STORED = HERE / "public_surface.txt"
 MODULES = ("client", "datasets", "delays", "gymnasium", "logs", "mlflow", "river", "sklearn", "theory")  # and the root
 FOR_AUTHORS = {  # of learners: how one is written is internal, see CONTRIBUTING.md
-    *("answer", "book", "check_growth", "compile", "end", "play_round", "play_rounds", "remark", "restore", "rule"),
+    *(
+        "answer",
+        "book",
+        "check_growth",
+        "compile",
+        "end",
+        "play_chosen",
+        "play_round",
+        "play_rounds",
+        "remark",
+        "restore",
+        "rule",
+    ),
     *("scratch", "settings", "size", "sparse", "state", "take", "takes_rewards", "weights_of"),
 }
 DUNDERS = ("__call__", "__enter__", "__exit__", "__iter__", "__len__")

@@ -141,7 +141,7 @@ def test_weights_of_a_log_count_rounds_several_times(made):
         ({"policy": "bandit_logits"}, "policy must be one of .* did you mean bandit_logit"),
         ({"policy": "always:9"}, "the class of a policy must be one of 0, 1, 2, got '9'"),
         ({"policy": np.full((500, 2), 0.5)}, r"of shape \(500, 3\), got shape \(500, 2\)"),
-        ({"policy": object()}, "policy must be a learner, its name, or an array"),
+        ({"policy": object()}, "policy must be a learner, a model, a name, or an array"),
         ({"policy": np.full((500, K), 0.5)}, "sum to 1, got .* in row 0"),
         ({"policy": np.full((500, K), np.nan)}, "sum to 1"),
         ({"policy": "perceptron"}, "learns from the true label, .*; take another learner"),

@@ -86,7 +86,7 @@ def raise_full(_):
     raise problem
 
 
-PLACES = ["append", "settle", "issue", "set_meta", "take_inbox", "commit"]
+PLACES = ["append", "set_status", "issue", "set_meta", "take_inbox", "commit"]
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

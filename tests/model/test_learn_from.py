@@ -403,6 +403,27 @@ def test_an_own_decision_that_is_recorded_teaches_the_same(tmp_path):
         np.testing.assert_array_equal(*weights)
 
 
+@pytest.mark.parametrize("learner", ["newtron", "soba", "gap", "hinge_delaytron"])
+def test_what_a_learner_notes_of_a_round_is_found_again_when_it_is_recorded(tmp_path, learner):
+    """A log has no notes: if only the label were allowed, newtron would note a certainty, and not learn."""
+    with make(tmp_path / "a.db", learner) as one, make(tmp_path / "b.db", learner) as other:
+        rng = np.random.default_rng(0)
+        engine = other._engine
+        for i in range(40):
+            x = rng.normal(size=2)
+            decision = one.decide(x, id=str(i))
+            play = one._engine.state.book.play(decision.round)
+            chosen = Elsewhere(play.x, play.label, play.prob, None, play.greedy)
+            engine.run(lambda now, i=i, chosen=chosen: engine.record(now, str(i), chosen))
+            for model in (one, other):
+                model.feedback(str(i), correct=decision.label == LETTERS[int(x[0] > 0)])
+        weights = [model._engine.state.learner.weights for model in (one, other)]
+        assert weights[0].any()
+        np.testing.assert_array_equal(*weights)
+        digest = other.digest()
+    assert verify_journal(tmp_path / "b.db").hash == digest
+
+
 @pytest.mark.parametrize("prob", [0.0, -0.1, 1.1, float("nan")])
 def test_a_probability_that_is_none_is_refused(tmp_path, prob):
     with make(tmp_path / "a.db") as model:

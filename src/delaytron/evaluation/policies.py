@@ -184,7 +184,7 @@ def check_probabilities(log: "Log", given: Any) -> Array:
     except (TypeError, ValueError):
         found = np.empty(0)
     if found.shape != shape:
-        kinds = f"a learner, its name, or an array of probabilities of shape {shape}"
+        kinds = f"a learner, a model, a name, or an array of probabilities of shape {shape}"
         got = f"shape {found.shape}" if found.size and found.ndim else type(given).__name__
         raise InvalidInput.of("policy", kinds, got=got)
     fine = (found >= 0).all(axis=1) & (abs(found.sum(axis=1) - 1) <= CLOSE)
@@ -272,16 +272,6 @@ class Replayed(NamedTuple):
     accepted: Bools
 
 
-class FixedDraw:
-    """A replacement for the random stream of a learner whose next draw is known."""
-
-    u = 0.0
-
-    def random(self) -> float:
-        """Return the draw."""
-        return self.u
-
-
 def time_order(log: "Log") -> Ints:
     """Return the rounds in the order in which they were decided."""
     if log.decided_at is None:
@@ -331,7 +321,6 @@ class _Student:
         self.scratch = private_scratch(learner)
         self.probabilities = np.empty((len(log), log.n_classes))
         self.pending: list[tuple[int, int, float]] = []  # outcomes, a heap: time of arrival, round, reward
-        self.draw = FixedDraw()
 
     def rounds(self) -> Iterator[tuple[int, Row, Ints]]:
         """Iterate over the rounds in the order of time; outcomes that arrived before one are learned first."""
@@ -355,16 +344,7 @@ class _Student:
     def take(self, t: int, row: Row, labels: Ints, greedy: int, prob: float) -> None:
         """Let the learner play the label of the log with this probability; its outcome arrives later."""
         label = int(self.log.labels[t])
-        if self.learner.rule.extras:
-            # A rule that stores something of its round must see all labels: the draw is chosen so that the label of
-            # the log comes out, in the middle of its part of [0, 1).
-            p = self.probabilities[t]
-            self.draw.u = min(float(p[:label].sum() + 0.5 * p[label]), np.nextafter(1.0, 0.0))
-            vars(self.learner)["_draws"] = self.draw
-            play = self.learner.play_round(row, labels)
-        else:
-            play = self.learner.play_round(row, np.array([label]))
-        play = play._replace(greedy=greedy, label=label, prob=prob)
+        play = self.learner.play_chosen(row, labels, label)._replace(greedy=greedy, label=label, prob=prob)
         self.learner.book.replace(Kept(play))
         reward = float(self.log.outcomes[t])
         if not np.isnan(reward):

@@ -1,4 +1,4 @@
-"""The online object: decide now, learn whenever the answer comes. The same for every learner."""
+"""`Learner`, the base of all learners: it decides, keeps open decisions in its Book, and applies late answers."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,9 +30,8 @@ from delaytron.learners.arguments import (
     read_common,
     stored_as,
 )
-from delaytron.learners.book import Book, End, Kept, RoundBlock, columns_of
+from delaytron.learners.book import NO_LABELS, Book, End, Kept, RoundBlock, columns_of
 from delaytron.learners.predictions import (
-    NO_LABELS,
     Contributions,
     contributions_of,
     look,
@@ -45,12 +44,12 @@ from delaytron.records import NEVER, Array, Bools, Columns, Decision, Ints, Mome
 from delaytron.rng import stream
 
 MOST = 2**31 - 1  # classes, and features: as many as 32-bit indices can tell apart
-NO_EVENT = (False, 0, NOTHING, 0)
+NOTHING_TO_APPLY = (False, 0, NOTHING, 0)
 NO_ROW = Row(None, np.empty(0))
 NOT_COPIED = {"rule", "scratch", "_lock", "_run_round", "_run_reward", "_running"}  # what a copy makes itself
 WIDENED = 16  # classes by which a state is widened to find out which of its axes are those of classes
 
-Axes: TypeAlias = dict[str, list[int]]  # of every field of a state, the axes along which classes stand
+Axes: TypeAlias = dict[str, list[int]]  # of every field of a state, the axes that have an entry for each class
 
 
 def _event(end: End) -> tuple[bool, int, int, int]:
@@ -62,9 +61,10 @@ def _event(end: End) -> tuple[bool, int, int, int]:
 class Learner:
     """A learner that decides now, and learns later (or never) whether that was right.
 
-    The first decision fixes whether it works on dense rows or on sparse ones; others are converted. An error leaves all
-    as it was. Whatever exception interrupts a call, no answer is applied twice and none is lost; only the interpreter
-    (NUMBA_DISABLE_JIT, for debugging) can be interrupted within an update. Threads may share a learner.
+    The first decision fixes whether it works on dense rows or on sparse ones; others are converted. A call that raises
+    because of its arguments changes nothing. Whatever exception interrupts a call, no answer is applied twice and none
+    is lost; only the interpreter (NUMBA_DISABLE_JIT, for debugging) can be interrupted within an update. Threads may
+    share a learner.
 
     Parameters
     ----------
@@ -75,10 +75,10 @@ class Learner:
     on_expiry : {"drop", "wrong"}
         Forget such a decision; or count it as wrong, and correct that when an answer comes after all.
     correct_within : int, optional
-        How many rounds after its expiry a decision that counted as wrong can be corrected; its row is kept for so long.
+        How many rounds after its expiry a decision that counted as wrong can be corrected; its row is kept until then.
         By default ten times `expire_after`; 0 allows no corrections.
     standardize : bool
-        See every row standardised by the rows so far, with a constant behind it; `weights` then has d + 1 columns.
+        Standardise every row by the rows so far and append a constant; `weights` then has d + 1 columns.
     ties : {"first", "random"}, optional
         Of labels with equal scores the first one is greedy; or they share its chance, so that a learner that knows
         nothing yet plays all of them. By default as the learner's paper has it.
@@ -135,7 +135,7 @@ class Learner:
             if self._allocates:
                 self._reset_state(sparse=False)
             self._labels = np.arange(self.n_classes)
-        except (MemoryError, ValueError) as problem:  # NumPy counts arrays that no memory can hold among the values
+        except (MemoryError, ValueError) as problem:  # NumPy raises ValueError for a size that no memory can hold
             raise problem if isinstance(problem, InvalidInput) else too_large from None
 
     # Decide.
@@ -156,7 +156,10 @@ class Learner:
         return decision
 
     def decide_many(self, X: Any, allowed: Any = None) -> list[Decision[int, int]]:
-        """Play a round for each row, as `decide` would one after another, in a fraction of the time.
+        """Play a round for each row, as `decide` would one after another; return the decisions.
+
+        It takes a fraction of the time, unless decisions expire or the learner is a pool. Raises InvalidInput for rows
+        or labels that the learner does not take.
 
         Examples
         --------
@@ -170,31 +173,52 @@ class Learner:
         first, columns = self.play_rounds(rows, labels)
         return [self._decision(play) for play in plays_of(first, columns)]
 
-    def play_round(self, row: Row, labels: Ints, id: str | None = None, now: Moment | None = None) -> Play:
+    def play_round(
+        self, row: Row, labels: Ints, id: str | None = None, now: Moment | None = None, u: float | None = None
+    ) -> Play:
         """Play the next round with a checked row, among these labels; return it.
 
-        With an `id` it is a decision of a model, which expires decisions itself, by facts of its journal.
+        With an `id` it is a decision of a model, which expires decisions itself, by facts of its journal. `u` replaces
+        the draw of the round.
         """
         with self._lock:
             self._enter()
             expires = id is None and self.book.expires
-            play = self._play_expiring(row, labels) if expires else self._play(row, labels, id, now)
+            play = self._play_expiring(row, labels, u) if expires else self._play(row, labels, id, now, u)
             self._running = None
         return play
 
-    def _play_expiring(self, row: Row, labels: Ints) -> Play:
+    def play_chosen(self, row: Row, labels: Ints, label: int, id: str | None = None, now: Moment | None = None) -> Play:
+        """Play the next round with a label that was chosen elsewhere among these labels; return it.
+
+        What the rule notes of the round is what it would note if it had chosen that label itself. Answers that arrived
+        are applied first, as by `flush`, if the rule notes anything.
+        """
+        with self._lock:
+            if self.rule.extras and self.rule.peek is not None:
+                self.flush()
+                p = look(self, row, labels)[1]
+                if p[label] > 0:  # the middle of its share of [0, 1), far from where rounding could matter
+                    u = min(float(p[:label].sum() + 0.5 * p[label]), float(np.nextafter(1.0, 0.0)))
+                    return self.play_round(row, labels, id, now, u)
+            return self.play_round(row, np.array([label]), id, now)
+
+    def _play_expiring(self, row: Row, labels: Ints, u: float | None = None) -> Play:
         """Expire what is due by rounds, play the next round, and release what was not corrected in time."""
         due = self.book.due(self.book.rounds + 1)
         if not (due and self.book.expiry.as_wrong):  # else an instance of a pool becomes free
             self._prepare()  # what can fail fails before anything changes
         for number in due:
             self.book.expire(number)
-        play = self._play(row, labels)
+        play = self._play(row, labels, u=u)
         self._release_due()
         return play
 
     def _release_due(self) -> None:
-        """Release what could be corrected until the last round; after that round, which may have applied its expiry."""
+        """Release what can no longer be corrected.
+
+        After the round: `releasable` omits a decision until its expiry is applied, and the round applies it.
+        """
         for number in self.book.releasable(self.book.rounds):
             self.book.release(number)
 
@@ -209,6 +233,7 @@ class Learner:
         with self._lock:
             self._enter()
             together = rows.shape[0] > 1 and self.book.expiry.rounds == NEVER and not self.rule.per_round_state
+            # The first alone: it applies the answers that came, and round 1 fixes the kind of rows.
             given = [rows[i : i + 1] if is_sparse(rows) else rows[i] for i in range(1 if together else rows.shape[0])]
             plays = []
             for i, x in enumerate(given):
@@ -222,7 +247,9 @@ class Learner:
             self._running = None
         return plays[0].round, columns
 
-    def _play(self, row: Row, labels: Ints, id: str | None = None, moment: Moment | None = None) -> Play:
+    def _play(
+        self, row: Row, labels: Ints, id: str | None = None, moment: Moment | None = None, u: float | None = None
+    ) -> Play:
         """Tick, apply what arrived in the order of rounds, choose, file: the order of effects of kernels.loop."""
         book = self.book
         now = book.rounds + 1
@@ -240,19 +267,28 @@ class Learner:
         if len(events) > 1 or (end is not None and 0 < (end.value or 0) < 1):
             # More than the one event that the call below can take: let the clock tick, then apply them one by one.
             past = book.play(events[0])
-            self._run_part(self._outstanding(now), past, NO_EVENT)
+            self._run_part(self._outstanding(now), past, NOTHING_TO_APPLY)
             self._apply(events)
             end = None
         extra = np.empty(len(self.rule.extras))
         # What `_recover` needs to file the round, if an exception comes between the choice and its filing.
         self._at_hand = (row, extra, id, moment)
-        u = self._draws.random()
+        drawn = self._draws.random()  # also where `u` replaces it: a round takes one draw
         if end is not None:
             past, event = book.play(events[0]), _event(end)
         else:
-            past, event = Play(now, row, 0, 0, 0.0, extra), NO_EVENT
+            past, event = Play(now, row, 0, 0, 0.0, extra), NOTHING_TO_APPLY
         greedy, label, prob = self._run_round(
-            self.state, self.params, self._outstanding(now), past, event, row, labels, u, self.scratch, extra
+            self.state,
+            self.params,
+            self._outstanding(now),
+            past,
+            event,
+            row,
+            labels,
+            drawn if u is None else u,
+            self.scratch,
+            extra,
         )
         if end is not None:
             book.close(events[0])
@@ -310,14 +346,14 @@ class Learner:
         return Decision(play.round, play.round, play.label, play.greedy, play.prob)
 
     def compile(self) -> None:
-        """Have the machine code for a decision, which takes seconds where none is on disk yet."""
+        """Load the machine code for a decision, or compile it, which takes seconds."""
         row = Row(np.zeros(1, np.uint32), np.ones(1)) if self.sparse else Row(None, np.ones(self.n_features))
         with self._lock:
             if not self._is_compiled:
                 self._compile(row)
 
     def _compile(self, row: Row) -> None:
-        """Have the machine code for rows of this kind, before anything changes: compiling takes long, and can fail."""
+        """Load or compile the machine code for rows of this kind, before anything changes: compiling may fail."""
         extra = np.empty(len(self.rule.extras))
         past = Play(1, row, 0, 0, 0.5, extra)
         event = (True, 1, 0, 1)
@@ -340,8 +376,9 @@ class Learner:
         """Give the answer to a decision: at any time, in any order; it is applied when the next round begins.
 
         Returns "accepted"; "duplicate" if the same answer was given before; "corrected" after an expiry that counted as
-        wrong; "late" after one that was dropped, which teaches nothing. Raises UnknownDecision if there is no such
-        decision, ConflictingFeedback if it was answered differently.
+        wrong; "late" after one that was dropped or can no longer be corrected, which teaches nothing. Raises
+        UnknownDecision if there is no such decision, ConflictingFeedback if it was answered differently, and
+        InvalidInput for an answer that the learner does not take.
 
         Parameters
         ----------
@@ -357,7 +394,7 @@ class Learner:
         return self.answer(id, read_answer(self, correct, label, reward))
 
     def answer(self, id: Any, value: float) -> str:
-        """Let a checked answer wait to be applied; return and raise as `feedback` does."""
+        """Queue a checked answer, to be applied when the next round begins; return and raise as `feedback` does."""
         with self._lock:
             self._enter()
             number = self._number(id)
@@ -375,7 +412,7 @@ class Learner:
             return said
 
     def take(self, number: int, value: float) -> None:
-        """Let the first answer to a kept decision wait to be applied."""
+        """Queue the first answer to a kept decision."""
         with self._lock:
             self._enter()
             if 0 < value < 1:
@@ -402,7 +439,7 @@ class Learner:
         raise UnknownDecision(f"decision {shown(id)} was never issued", hint)
 
     def flush(self) -> None:
-        """Apply the answers that came now; this is not a round, so no clock moves."""
+        """Apply the answers that have come now, not when the next round begins; no round is played, no clock ticks."""
         with self._lock:
             self._enter()
             self._apply(self.book.to_apply())
@@ -462,6 +499,7 @@ class Learner:
                     )
                 frame = frame.f_back
             self._recover()
+        # Cleared by the last line of every call, not in a `finally`: if it is still set, that call was cut short.
         self._running = sys._getframe(1)
 
     def _recover(self) -> None:
@@ -482,7 +520,7 @@ class Learner:
     def _rewind(self) -> None:
         """Let exploration go on with the draws after the last decision's."""
         self._draws = stream(self.seed, "exploration")
-        cast(np.random.PCG64, self._draws.bit_generator).advance(self.book.rounds)
+        cast(np.random.PCG64, self._draws.bit_generator).advance(self.book.rounds)  # a round takes one draw
 
     # Look: nothing is explored, nothing changes.
 
@@ -546,14 +584,14 @@ class Learner:
         return self._matrix(self._held_weights(state))
 
     def _held_weights(self, state: Any) -> Array:
-        """Return the weights of a state the way `kernels.linear` wants them."""
+        """Return the weights of a state in the layout of `kernels.linear`."""
         return cast(Array, state.W)
 
     def _matrix(self, W: Array) -> Array:
         return np.array(as_matrix(W, self.n_classes, self.sparse and not self.rule.standardizes), order="C")
 
     def _is_correct(self, labels: Ints, extras: Array, y: Ints) -> Bools:  # noqa: ARG002
-        """Return which of the rounds played rightly."""
+        """Return a mask of the rounds whose play was right."""
         return np.asarray(labels == y)
 
     # State, copies, files.
@@ -563,7 +601,7 @@ class Learner:
         return Size(self.n_classes, self.n_features, sparse)
 
     def _with_capacity(self, n_rounds: int) -> Any:  # noqa: ARG002
-        """Return the state as a batch of one, with room for so many more rounds."""
+        """Return the state as a batch of one, with room for `n_rounds` more open rounds; only a pool needs room."""
         return stack(self.state)
 
     def _state_bytes(self, sparse: bool) -> int:
@@ -603,7 +641,7 @@ class Learner:
         `probabilities` that it gives to the labels. Sums are rounded in another order than in `predict`: a label can
         differ where two scores agree to some 14 digits. See docs/howto/onnx.md.
         """
-        from delaytron.learners.onnx import export  # noqa: PLC0415 - it knows all learners
+        from delaytron.learners.onnx import export  # noqa: PLC0415 - onnx.py imports this module
 
         export(self, path)
 
@@ -619,7 +657,7 @@ class Learner:
 
     def __setstate__(self, fields: dict[str, Any]) -> None:
         vars(self).update(fields)
-        self.state = type(self.state)(*map(_own, self.state))  # joblib only lends arrays
+        self.state = type(self.state)(*map(_own, self.state))  # joblib passes large arrays as read-only memory maps
         self.book.marks = _own(self.book.marks)
         vars(self).update(self._fresh_scratch(self.book.marks))
 
@@ -654,7 +692,7 @@ class Learner:
         return page(type(self).__name__, facts(known | self._shown_settings()))
 
     def _shown_settings(self) -> dict[str, Any]:
-        """Return the settings that say something: common ones only where they are not the default."""
+        """Return the settings that a repr shows: all but common ones that have their default; always the seed."""
         return {k: v for k, v in self.settings().items() if k == "seed" or k not in COMMON or v != COMMON[k]}
 
 
@@ -684,6 +722,7 @@ def _with_another_class(learner: Learner) -> dict[str, Any]:
     axes = _class_axes(twin, size)
     stacked = twin.rule.init(stack(twin.params), size)
     fields = {name: field[0] for name, field in stacked._asdict().items()}
+    # The classes so far keep their values; the new one, and the padding, have those of an untrained learner.
     for name, field in fields.items():
         part = tuple(slice(K) if axis in axes[name] else slice(None) for axis in range(field.ndim))
         field[part] = getattr(learner.state, name)[part]
@@ -701,7 +740,7 @@ def _with_another_class(learner: Learner) -> dict[str, Any]:
 
 
 def _class_axes(twin: Learner, size: Size) -> Axes:
-    """Return for every field of a state along which of its axes the classes stand; raise if not one after another.
+    """Return every field's axes that have an entry for each class; raise InvalidInput if one mixes classes.
 
     A state for many more classes shows it: those axes are longer by as many, padded or not.
     """

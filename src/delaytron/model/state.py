@@ -229,10 +229,15 @@ class State:
         return first, columns
 
     def _record(self, operation: Record, now: Moment) -> Play:
-        # The learner plays the label as the only one allowed, so that row, clock and draws advance as in any round;
-        # what it then keeps for the update is what was chosen elsewhere.
+        # The learner plays a round with the label, so that row, clock and draws advance as in any round. What was
+        # chosen elsewhere then replaces label, greedy label and probability.
         self.recording = operation, now
-        number = self.learner.play_round(operation.row, np.array([operation.label]), operation.id, now).round
+        id_, row, allowed, label, *_, extra = operation
+        if extra.size:
+            number = self.learner.play_round(row, np.array([label]), id_, now).round
+        else:
+            labels = self.classes.allowed(None) if allowed is None else allowed
+            number = self.learner.play_chosen(row, labels, label, id_, now).round
         play = self.complete_record(number)
         self.ids[operation.id] = number
         self.tally.played[operation.label] += 1
