@@ -46,7 +46,7 @@ class Known(NamedTuple):
     purged : bool
         Its facts were deleted by a compaction; only this entry is left.
     seq : int or None
-        The number of the fact of the decision; None where no facts are kept, and after a purge.
+        The number of the fact of the decision; None or 0 where no facts are kept, None after a purge.
     digest : bytes or None
         Of the input (features and allowed classes), to recognise a retry.
     played : (int, int, float) or None

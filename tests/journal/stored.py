@@ -42,7 +42,7 @@ def decide(store, id, label=0, body=b"x", now=NOW):
 
 def settle(store, id, status, value=None, **options):
     with transaction(store):
-        return store.settle(id, status, value, **options)
+        return store.set_status(id, status, value, **options)
 
 
 def take(store):

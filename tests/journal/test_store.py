@@ -4,7 +4,6 @@ import copy
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +41,7 @@ from delaytron.journal import database, sqlite
 from delaytron.journal.database import has_journal
 from delaytron.journal.outside import Journal
 from delaytron.journal.sqlite import SqliteStore
-from delaytron.journal.store import REPLIES_KEPT, BusyError, Fact, MemoryStore, Snapshot, StoredReply
+from delaytron.journal.store import REPLIES_KEPT, Fact, MemoryStore, Snapshot, StoredReply
 from delaytron.journal.view import JournalView
 from delaytron.records import Moment
 
@@ -181,7 +180,7 @@ class Stores(RuleBasedStateMachine):
             and row.status in expected
             and (row.status != Status.EXPIRED or status == Status.EXPIRED or row.correctable)
         )
-        found = self.both(lambda store: store.settle(id, status, value, correctable=correctable, expected=expected))
+        found = self.both(lambda store: store.set_status(id, status, value, correctable=correctable, expected=expected))
         assert found == changes
         if changes:
             self.tables.ids[id] = row._replace(status=status, value=value, correctable=correctable)
@@ -322,7 +321,7 @@ def test_an_id_is_issued_once(store, gathered):
     [
         lambda store: store.append(1, None, b"", NOW),
         lambda store: store.issue("b"),
-        lambda store: store.settle("a", Status.CANCELLED),
+        lambda store: store.set_status("a", Status.CANCELLED),
         lambda store: store.take_inbox(),
         lambda store: store.put_snapshot(1, b""),
         lambda store: store.set_meta("x", b""),
@@ -517,16 +516,6 @@ def test_another_process_waits_for_the_owner_and_gives_up_in_the_end(store, tmp_
     assert len(take(store)) == 1
 
 
-def test_begin_can_refuse_to_wait(store, tmp_path):
-    other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(BusyError, match="another process writes"):
-        store.begin(wait=False)
-    other.close()
-    store.begin(wait=False)
-    store.rollback()
-
-
 def test_an_id_of_an_uncommitted_transaction_is_known_when_it_is_committed(store, tmp_path):
     """With batched commits a decision is acknowledged first: an answer to it waits for the commit."""
     with Journal(tmp_path / "a.db") as journal:
@@ -645,7 +634,7 @@ def test_a_correctable_decision_is_not_purged(store):
     with transaction(store):
         store.put_snapshot(1, b"")
         assert store.purge(10**9, 1) == 0
-        assert store.settle("a", Status.EXPIRED, expected=(Status.EXPIRED,))  # released
+        assert store.set_status("a", Status.EXPIRED, expected=(Status.EXPIRED,))  # released
         assert store.purge(10**9, 1) == 1
 
 
@@ -656,7 +645,7 @@ def test_a_purge_makes_the_file_smaller(tmp_path):
             for number in range(3000):
                 store.append(1, str(number), b"x" * 500, Moment(0, 0))
                 store.issue(str(number))
-                store.settle(str(number), Status.EXPIRED)
+                store.set_status(str(number), Status.EXPIRED)
             store.put_snapshot(store.last_seq, b"")
         store._database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         before = path.stat().st_size

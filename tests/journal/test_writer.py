@@ -107,7 +107,7 @@ def opened(tmp_path):
     logs = []
 
     def open_log(name="a.db", **options):
-        log = Log(SqliteStore(tmp_path / name, config=b"{}"), name=name, **options)
+        log = Log(SqliteStore(tmp_path / name, config=b"{}"), **options)
         logs.append(log)
         return log
 
@@ -1235,7 +1235,7 @@ PROGRAM = """
 import sys, threading, time
 sys.path.insert(0, {tests!r})
 from test_writer import JournalError, Log, SqliteStore
-log = Log(SqliteStore({path!r}, config=b"{{}}"), durability={durability!r}, name="names")
+log = Log(SqliteStore({path!r}, config=b"{{}}"), durability={durability!r})
 {rest}
 """
 ENDS = {
@@ -1280,5 +1280,5 @@ def test_facts_that_are_lost_at_the_end_are_printed(tmp_path):
         tmp_path / "a.db", "batched", "log.add('a'); log.store._database._connection.execute('ROLLBACK')"
     )
     assert code == 0
-    assert "names: the last facts were acknowledged and could not be written" in errors
+    assert "a.db: the last facts were acknowledged and could not be written" in errors
     assert stored(tmp_path / "a.db") == []

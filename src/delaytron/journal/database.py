@@ -13,7 +13,6 @@ from weakref import WeakSet
 
 from delaytron.checks import reason_of
 from delaytron.errors import DelaytronError, InvalidInput, JournalError, shown
-from delaytron.journal.store import BusyError
 
 FORMAT = 3
 APPLICATION = 0x44744A72  # "DtJr": marks an SQLite file as a journal
@@ -162,15 +161,10 @@ class Database:
         """Execute a query; return all rows."""
         return self._attempt(lambda connection: connection.execute(sql, values).fetchall())
 
-    def begin(self, *, wait: bool = True) -> None:
-        """Begin a transaction with SQLite's write lock; if another process has it, wait, or raise BusyError."""
+    def begin(self) -> None:
+        """Begin a transaction with SQLite's write lock; if another process has it, wait up to 30 seconds for it."""
         self.rollback()
-        try:
-            self._attempt(lambda connection: connection.execute("BEGIN IMMEDIATE"), None if wait else 0.0)
-        except JournalError as problem:
-            if not wait and error_code(problem.__cause__ or problem) == sqlite3.SQLITE_BUSY:
-                raise BusyError("another process writes to the journal", "try again") from None
-            raise
+        self.execute("BEGIN IMMEDIATE")
         self._open = True
 
     def begin_reading(self) -> None:
@@ -216,7 +210,7 @@ class Database:
         self._open = False
         self._disconnect()
 
-    def _attempt(self, action: Callable[[sqlite3.Connection], T], patience: float | None = None) -> T:
+    def _attempt(self, action: Callable[[sqlite3.Connection], T]) -> T:
         """Call `action` with the connection, again and again while another process has the write lock."""
         if self._process != os.getpid():
             raise forked(self.path)
@@ -225,7 +219,7 @@ class Database:
                 raise JournalError(f"{self.path} could not be written: the transaction has ended", "try again")
         elif self._failed:
             self._disconnect()
-        until = monotonic() + (PATIENCE if patience is None else patience)
+        until = monotonic() + PATIENCE
         while True:
             try:
                 return action(self._connection or self._connect())

@@ -83,8 +83,8 @@ FACTS_AFTER = "SELECT seq, kind, id, wall, clock, body, checksum FROM facts WHER
 FACT = "SELECT seq, kind, id, wall, clock, body, checksum FROM facts WHERE seq = ?"
 DROP_SNAPSHOTS = "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)"
 # What a purge deletes. Only facts that the newest snapshot contains: replay begins there, and does not miss them.
-SETTLED = """
-CREATE TEMP TABLE settled AS
+PURGEABLE = """
+CREATE TEMP TABLE purgeable AS
 SELECT facts.id FROM facts JOIN ids ON facts.id = ids.id
 WHERE ids.status != 0 AND NOT ids.correctable AND facts.id NOT IN (SELECT id FROM inbox)
 GROUP BY facts.id
@@ -163,9 +163,9 @@ class SqliteStore(Store):
     Notes
     -----
     The methods are described by `Store`. Facts and new ids are gathered in memory and inserted together before the
-    commit, since `executemany` costs half as much per row; `known` and `settle` look at them there. A commit is synced
-    (`PRAGMAS` in database.py); SQLite's write-ahead log makes it atomic. Reads outside of the transaction have their
-    own connection and do not wait for it.
+    commit, since `executemany` costs half as much per row; `known` and `set_status` look at them there. A commit is
+    synced (`PRAGMAS` in database.py); SQLite's write-ahead log makes it atomic. Reads outside of the transaction have
+    their own connection and do not wait for it.
 
     Examples
     --------
@@ -190,6 +190,7 @@ class SqliteStore(Store):
             if not is_object:
                 raise InvalidInput.of("config", "a JSON object as bytes", config)
         self.path = find_file(path)
+        self.name = self.path.name
         self.writes = 0
         self._process = os.getpid()
         self._closed = False
@@ -263,7 +264,7 @@ class SqliteStore(Store):
     def in_transaction(self) -> bool:
         return self._database.in_transaction
 
-    def begin(self, *, wait: bool = True) -> None:
+    def begin(self) -> None:
         self._raise_if_closed()
         if self._database.in_transaction:
             self.rollback()
@@ -275,7 +276,7 @@ class SqliteStore(Store):
             idle = gap
         if idle >= gap:
             self._gap_at = monotonic()
-        self._database.begin(wait=wait)
+        self._database.begin()
         self._forget_gathered()
         self._has_savepoint = self._inbox_taken = False
         self._thread = get_ident()
@@ -306,7 +307,7 @@ class SqliteStore(Store):
 
     def rollback_to_savepoint(self) -> None:
         if not self._has_savepoint:
-            raise JournalError(f"{self.path.name}: there is no savepoint", "the transaction must be rolled back")
+            raise JournalError(f"{self.name}: there is no savepoint", "the transaction must be rolled back")
         self._forget_gathered()
         self._inbox_taken = False  # what was taken since the savepoint is in the inbox again
         self._database.rollback_to("operation")
@@ -318,7 +319,7 @@ class SqliteStore(Store):
 
     def _insert_gathered(self) -> None:
         if self._spoiled:
-            raise JournalError(f"{self.path.name}: a change failed before", "the transaction must be rolled back")
+            raise JournalError(f"{self.name}: a change failed before", "the transaction must be rolled back")
         if self._new_facts or self._new_ids:
             self._spoiled = True  # stays after an interruption: it is not known what was inserted
             if self._new_facts:
@@ -340,11 +341,11 @@ class SqliteStore(Store):
 
     def _raise_if_outside(self) -> None:
         if self._thread != get_ident():
-            raise JournalError(f"{self.path.name} is changed within a transaction only", "use Writer.run")
+            raise JournalError(f"{self.name} is changed within a transaction only", "use Writer.run")
 
     def _raise_if_closed(self) -> None:
         if self._closed:
-            raise JournalError(f"{self.path.name} is closed", "open it again")
+            raise JournalError(f"{self.name} is closed", "open it again")
 
     # Within a transaction
 
@@ -357,7 +358,7 @@ class SqliteStore(Store):
         except (TypeError, ValueError, AttributeError, struct.error) as problem:
             self._spoiled = True
             raise JournalError(
-                f"{self.path.name}: a fact cannot be stored: {reason_of(problem)}",
+                f"{self.name}: a fact cannot be stored: {reason_of(problem)}",
                 "the transaction must be rolled back",
             ) from problem
         self._seq = seq
@@ -379,7 +380,7 @@ class SqliteStore(Store):
         self._new_ids[id] = (id, label, seq, digest)
         self.writes += 1
 
-    def settle(
+    def set_status(
         self,
         id: str,
         status: Status,
@@ -391,6 +392,7 @@ class SqliteStore(Store):
         self._raise_if_outside()
         if id in self._new_ids:
             self._insert_gathered()
+        # The statement has two places: a single status fills both.
         one, other = (*expected, *expected)[:2]
         values = (int(status), value, correctable, id, int(one), int(other))
         changed = self._database.execute(SETTLE, values).rowcount > 0
@@ -429,11 +431,13 @@ class SqliteStore(Store):
         self._insert_gathered()
         self._clock.now()  # the last fact, from which the next clock would continue, may be deleted
         self.set_meta("clock", json.dumps(self._clock.state()).encode())
-        self._execute("DROP TABLE IF EXISTS temp.settled")
-        self._execute(SETTLED, (before_seq, older_than))
-        deleted = self._execute("DELETE FROM facts WHERE id IN (SELECT id FROM temp.settled)").rowcount
-        self._execute("UPDATE ids SET purged = 1, seq = NULL, digest = NULL WHERE id IN (SELECT id FROM temp.settled)")
-        self._execute("DROP TABLE temp.settled")
+        self._execute("DROP TABLE IF EXISTS temp.purgeable")
+        self._execute(PURGEABLE, (before_seq, older_than))
+        deleted = self._execute("DELETE FROM facts WHERE id IN (SELECT id FROM temp.purgeable)").rowcount
+        self._execute(
+            "UPDATE ids SET purged = 1, seq = NULL, digest = NULL WHERE id IN (SELECT id FROM temp.purgeable)"
+        )
+        self._execute("DROP TABLE temp.purgeable")
         if deleted:
             self.set_meta("compacted", b"1")
         ((free,),) = self._database.rows("PRAGMA freelist_count")

@@ -73,6 +73,8 @@ class Store(ABC):
 
     Attributes
     ----------
+    name : str
+        What messages call it.
     keeps_facts : bool
         Whether facts are kept, from which the state can be rebuilt.
     config : bytes
@@ -81,6 +83,7 @@ class Store(ABC):
         Grows with everything that is written; a caller compares two values of it.
     """
 
+    name: str
     keeps_facts: bool
     config: bytes
     writes: int
@@ -97,10 +100,10 @@ class Store(ABC):
         """Whether a transaction was begun, and neither committed nor rolled back."""
 
     @abstractmethod
-    def begin(self, *, wait: bool = True) -> None:
+    def begin(self) -> None:
         """Begin a transaction in which no other process can write; one that was left open is rolled back first.
 
-        If another process writes, wait for it, or raise BusyError. Raises JournalError if it cannot begin.
+        Waits for another process that writes. Raises JournalError if it cannot begin.
         """
 
     @abstractmethod
@@ -155,7 +158,7 @@ class Store(ABC):
             self.issue(issued, label, digest, None if first_seq is None else first_seq + place)
 
     @abstractmethod
-    def settle(
+    def set_status(
         self,
         id: str,
         status: Status,
@@ -167,11 +170,12 @@ class Store(ABC):
         """Compare-and-set: change the status of a decision; return False, and change nothing, if it is not `expected`.
 
         A decision that has a value never changes again, and an expired one is answered only while it is correctable.
+        At most two statuses are expected.
         """
 
     @abstractmethod
     def take_inbox(self) -> list[Arrival]:
-        """Remove and return the answers that other processes gave, oldest first; their id rows are settled already."""
+        """Remove and return the answers that other processes gave, oldest first; the id table has their status."""
 
     @abstractmethod
     def put_snapshot(self, seq: int, body: bytes) -> None:
@@ -262,6 +266,7 @@ class MemoryStore(Store):
         config: bytes = b"{}",
         keeps_facts: bool = False,
     ) -> None:
+        self.name = "a store in memory"
         self.keeps_facts = keeps_facts
         self.config = config
         self.writes = 0
@@ -283,7 +288,7 @@ class MemoryStore(Store):
     def in_transaction(self) -> bool:
         return self._undo is not None
 
-    def begin(self, *, wait: bool = True) -> None:  # noqa: ARG002 - no other process can write
+    def begin(self) -> None:
         self.rollback()
         self._undo = []
         self._savepoint = 0
@@ -347,7 +352,7 @@ class MemoryStore(Store):
             raise JournalError(f"id {id!r} is in the id table already", "try again with another one")
         self._put(self._ids, id, Known(Status.OPEN, None, label, False, False, seq, digest, played))
 
-    def settle(
+    def set_status(
         self,
         id: str,
         status: Status,

@@ -9,8 +9,8 @@ fields of `_SharedWriter`. Locks are taken in the order `turn`, `state_lock`; `s
 the turn, and no other lock is taken while it is held. Readers of the state take `state_lock` only, which is released
 before the commit, so that they do not wait for the disk.
 
-**Interruption.** A KeyboardInterrupt can come between any two lines of a caller, also in a `finally`. It is not
-repaired where it came. Every flag keeps saying what is left to do until that is done, and the next caller does it: an
+**Interruption.** A KeyboardInterrupt can come between any two lines of a caller, also in a `finally`, so that cleaning
+up on the spot may fail. Every flag keeps saying what is left to do until that is done, and the next caller does it: an
 open transaction is rolled back, and the state is restored from the store if it may differ from it.
 
 **Weak reference.** The thread and the finalizer refer to `_SharedWriter` only, never to the writer, so that a model
@@ -72,8 +72,6 @@ class Writer:
     durability : str
         "full": operations return when they are on disk. "batched": they return before that; `at_risk` says what a
         crash can cost.
-    name : str
-        The journal's, for messages.
     snapshots : Snapshots, optional
 
     Notes
@@ -99,7 +97,6 @@ class Writer:
         catch_up: Callable[[], Moment],
         restore: Callable[[], None],
         durability: str = "full",
-        name: str = "the journal",
         snapshots: Snapshots | None = None,
     ) -> None:
         batched = check_choice("durability", durability, DURABILITIES) == "batched" and store.keeps_facts
@@ -109,7 +106,7 @@ class Writer:
         self._restore = restore
         self._snapshots = snapshots if store.keeps_facts else None
         self._packer: Thread | None = None
-        self._shared = _SharedWriter(store, name, batched=batched)
+        self._shared = _SharedWriter(store, batched=batched)
         if store.keeps_facts:
             self._finalizer = weakref.finalize(self, self._shared.finish_unattended)
 
@@ -406,9 +403,9 @@ class _SharedWriter:
     Everything below `queue` is changed only by the thread that has the turn.
     """
 
-    def __init__(self, store: Store, name: str, *, batched: bool) -> None:
+    def __init__(self, store: Store, *, batched: bool) -> None:
         self.store = store
-        self.name = name
+        self.name = store.name
         self.batched = batched
         self.in_memory = not store.keeps_facts
         self.process = os.getpid()
@@ -461,7 +458,10 @@ class _SharedWriter:
         return JournalError(f"{self.name} is closed", "open it again")
 
     def enter_at_once(self) -> bool:
-        """Take the turn if it is free and no operation waits; return whether it was taken. Waits for it in memory."""
+        """Take the turn if it is free and no operation waits; return whether it was taken. Waits for it in memory.
+
+        Raises JournalError in a forked child, if the store is closed, and within an operation or a read of this thread.
+        """
         if self.process != os.getpid() or self.closing:
             self.raise_if_unusable()
         # To wait would be a deadlock. The locks are those of an outer operation or read, or an interruption left them.

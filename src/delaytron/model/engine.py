@@ -94,7 +94,6 @@ class Engine:
         recipe: Recipe,
         state: State | None = None,
         durability: str = "full",
-        name: str = "the journal",
     ) -> None:
         self.store = store
         self.recipe = recipe
@@ -110,15 +109,11 @@ class Engine:
             catch_up=self._catch_up,
             restore=self._restore,
             durability=durability,
-            name=name,
             snapshots=Snapshots(self._is_snapshot_due, self._copy, self._pack_copy),
         )
+        self.run = self.writer.run  # runs an operation, and returns when it is on disk; see `Writer.run`
 
     # The Writer calls these.
-
-    def run(self, operation: Callable[[Moment], T]) -> T:
-        """Run an operation; return when it is on disk ("batched": before). One that raises an error changes nothing."""
-        return self.writer.run(operation)
 
     def read(self, look: Callable[[State], T]) -> T:
         """Return `look(state)`; nothing changes the state meanwhile."""
@@ -134,7 +129,7 @@ class Engine:
             late = arrival.reply == "late"
             operation: Operation = (AnswerLate if late else Answer)(arrival.id, arrival.value)
             self._append(operation, arrival.now)
-        if self.state.book.expires:
+        if self.state.learner.book.expires:
             self._expire_due(now, self.state.rounds)
         return now
 
@@ -168,7 +163,7 @@ class Engine:
         """
         state = self.state
         state.classes.refresh()
-        state.learner.flush()
+        state.learner.flush()  # first completes what was interrupted within the learner
         state.find_ids()
         if state.recording is not None and (number := state.ids.get(state.recording[0].id)) is not None:
             state.complete_record(number)
@@ -228,14 +223,14 @@ class Engine:
         return play
 
     def _expire_due(self, now: Moment, round: int) -> None:
-        """Expire and release what is due when a round begins: the Book proposes, the id table disposes."""
+        """Expire and release what is due when a round begins: the Book says what is due, the id table decides."""
         for operation in self.state.due(now, round):
             self.writer.changing()
             if isinstance(operation, Release):  # it is expired already
-                self.store.settle(operation.id, Status.EXPIRED, expected=(Status.EXPIRED,))
+                self.store.set_status(operation.id, Status.EXPIRED, expected=(Status.EXPIRED,))
             else:
                 corrects = self.state.book.expiry.corrects
-                if not self.store.settle(operation.id, Status.EXPIRED, correctable=corrects):
+                if not self.store.set_status(operation.id, Status.EXPIRED, correctable=corrects):
                     continue  # answered by another process, which the lock of the transaction should not allow
             self._append(operation, now)
 
@@ -264,7 +259,7 @@ class Engine:
         id_, row, allowed, digest = request
         if digest is not None and (known := self.store.known(id_)) is not None:
             return self._repeat(id_, known, digest)
-        if self.state.book.expiry.rounds < NEVER:
+        if self.state.learner.book.expiry.rounds < NEVER:
             self._expire_due(now, self.state.rounds + 1)
         self._deciding = request
         self.writer.changing()
@@ -306,7 +301,7 @@ class Engine:
                 check_id(issued)
             each = [rows[i : i + 1] if is_sparse(rows) else rows[i] for i in range(count)]
             requests = [self.check(x, None if chosen is None else chosen[i], allowed) for i, x in enumerate(each)]
-            check_distinct([request.id for request in requests])
+            check_distinct_ids([request.id for request in requests])
             for request in requests:  # all are checked before the first changes anything
                 self.is_retry(request)
             return [self.decide_checked(now, request) for request in requests]
@@ -373,11 +368,11 @@ class Engine:
         if said in ("accepted", "corrected"):
             self.writer.changing()
             expected = (Status.OPEN,) if said == "accepted" else (Status.EXPIRED,)
-            self.store.settle(id, Status.ANSWERED, value, expected=expected)
+            self.store.set_status(id, Status.ANSWERED, value, expected=expected)
             self._append(Answer(id, value), now)
         elif said == "late":
             self.writer.changing()
-            self.store.settle(id, Status.EXPIRED, value, expected=(Status.EXPIRED,))
+            self.store.set_status(id, Status.EXPIRED, value, expected=(Status.EXPIRED,))
             self._append(AnswerLate(id, value), now)
         return said
 
@@ -386,7 +381,7 @@ class Engine:
         said = reply_to_cancel(id, self.store.known(id))
         if said == "cancelled":
             self.writer.changing()
-            self.store.settle(id, Status.CANCELLED)
+            self.store.set_status(id, Status.CANCELLED)
             self._append(Cancel(id), now)
         return said
 
@@ -437,6 +432,7 @@ class Engine:
         return pack_state(self.state, self.recipe, more)
 
     def _ids(self) -> Iterable[tuple[str, Known]]:
+        """Iterate over all ids; what was played is added from the facts, which a saved file does not have."""
         for issued, known in self.store.all_ids():
             if known.seq is not None and known.played is None:
                 found = self.find(issued)
@@ -473,7 +469,7 @@ def _listed(name: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def check_distinct(ids: list[str]) -> None:
+def check_distinct_ids(ids: list[str]) -> None:
     """Raise InvalidInput if one request has the same id twice."""
     if len(set(ids)) < len(ids):
         twice = Counter(ids).most_common(1)[0][0]
@@ -510,7 +506,7 @@ def _config(recipe: Recipe, more: Mapping[str, Any] | None) -> bytes:
     return json.dumps({**known, **(more or {}), "recipe": recipe._asdict()}).encode()
 
 
-def _continue(store: SqliteStore, asked: Recipe | None, journal: Any, durability: str) -> Engine:
+def _continue(store: Store, asked: Recipe | None, journal: Any, durability: str) -> Engine:
     try:
         stored = recipe_in(store.config, journal)
         if asked is not None:
@@ -519,7 +515,7 @@ def _continue(store: SqliteStore, asked: Recipe | None, journal: Any, durability
             store.begin()
             store.append(facts.CREATED, None, store.config, store.now())
             store.commit()
-        return Engine(store, stored, None, durability, store.path.name)
+        return Engine(store, stored, None, durability)
     except BaseException:
         store.close()
         raise
@@ -528,7 +524,7 @@ def _continue(store: SqliteStore, asked: Recipe | None, journal: Any, durability
 def recipe_in(config: bytes, journal: Any) -> Recipe:
     """Return the recipe in the configuration of a journal; raise InvalidInput if there is none."""
     try:
-        return Recipe(**json.loads(config)["recipe"])
+        return Recipe.of_config(config)
     except (KeyError, TypeError):
         raise InvalidInput(
             f"{journal} is not the journal of a model that this version can read", "update delaytron"

@@ -84,8 +84,8 @@ def export_own(store: Store, target: str | Path) -> Exported:
 def export_journal(path: str | Path, target: Path, started: Started | None = None) -> Exported:
     """Write the decisions of a journal to a Parquet file that `dt.logs.read_parquet` reads.
 
-    Another process may go on writing to the journal. Beside the columns of a log there are `round`, `greedy` (the label
-    that looked best), `status`, and `ended_at`: when a decision was answered, cancelled or expired.
+    Another process may continue to write to the journal. Besides the columns of a log there are `round`, `greedy` (the
+    label that looked best), `status`, and `ended_at`: when a decision was answered, cancelled or expired.
 
     Parameters
     ----------

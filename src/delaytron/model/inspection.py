@@ -45,7 +45,7 @@ class Stats(NamedTuple):
     oldest : float or None
         Seconds since the oldest open decision.
     waits : dict
-        Numbers of answers by the seconds they took at most, powers of two.
+        Numbers of answers by the time they took at most, in seconds: powers of two of a nanosecond.
     classes : dict
         Counts by class.
     """
@@ -166,11 +166,11 @@ class Explanation(NamedTuple):
 
 
 def look(engine: Engine, x: Any, allowed: Any) -> Look:
-    """Return what would be chosen for x; raise InvalidInput for features or classes that the model does not take."""
+    """Return the greedy class for x and the probability of every class; raise InvalidInput for what it refuses."""
 
     def looked(state: State) -> Look:
         labels = state.classes.allowed(allowed)
-        row = engine.state.encoder.encode(x)
+        row = state.encoder.encode(x)
         greedy, p = predictions.look(state.learner, row, labels)
         names = state.classes.names
         return Look(names[greedy], {names[label]: float(p[label]) for label in labels.tolist()})

@@ -47,7 +47,8 @@ class Model:
     learner : str
         A name of `dt.LEARNERS`; by default one that needs no tuning. Its parameters can be given by name.
     features : "hashed", int, or list of str
-        Dicts of anything; vectors of n numbers; or dicts of numbers with these names.
+        Dicts of numbers, strings and lists of strings, also nested; vectors of n numbers; or dicts of numbers with
+        these names.
     bits : int
         Hashed features are rows of 2**bits numbers.
     ngrams : int
@@ -126,8 +127,8 @@ class Model:
         x : dict, or as `features` says
             The features of the decision.
         id : str, optional
-            The id of the decision, for `feedback`; by default 32 random digits. A call with the same id and the same
-            input is a retry, and returns the stored decision.
+            The id of the decision, for `feedback`; by default 32 hexadecimal digits, which begin with the time. A call
+            with the same id and the same input is a retry, and returns the stored decision.
         allowed : list of classes, optional
             Choose among these only; by default among all that are not retired.
 
@@ -154,8 +155,10 @@ class Model:
         """Give the answer to a decision: whether it was right, what would have been right, or a reward from 0 to 1.
 
         Returns "accepted"; "duplicate" if the same answer was given before; "corrected" after an expiry that counted as
-        wrong; "late" after one that was dropped, and "cancelled" after a cancellation: these two teach nothing. Raises
-        UnknownDecision if the id was never issued, ConflictingFeedback if the decision was answered differently.
+        wrong; "late" after one that was dropped or can no longer be corrected, and "cancelled" after a cancellation:
+        these two teach nothing. Raises UnknownDecision if the id was never issued, ConflictingFeedback if the decision
+        was answered differently, InvalidInput for an answer that the model does not take, and JournalError if it could
+        not be written.
         """
         checked = check_id(id)
         return self._engine.run(lambda now: self._engine.answer(now, checked, correct, label, reward))
@@ -251,7 +254,7 @@ class Model:
     def retire_class(self, name: Name) -> None:
         """Retire a class: it is not chosen any more; answers to decisions for it are still accepted.
 
-        Raises InvalidInput if there is no such class, or it is the last one.
+        Raises InvalidInput if there is no such class, it is retired already, or it is the last one.
         """
         self._engine.run(lambda now: self._engine.retire_class(now, name))
 
@@ -274,7 +277,7 @@ class Model:
 
     @property
     def at_risk(self) -> AtRisk | None:
-        """What a crash can cost of what was acknowledged, in seconds and facts; None without a journal: everything."""
+        """The most that a crash can cost of what was acknowledged; without a journal None: a crash costs everything."""
         return self._engine.writer.at_risk if self._engine.store.keeps_facts else None
 
     def save(self, path: str | Path) -> None:

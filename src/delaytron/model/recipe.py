@@ -48,6 +48,11 @@ class Recipe(NamedTuple):
         """Return the recipe that `as_bytes` wrote."""
         return cls(**json.loads(stored))
 
+    @classmethod
+    def of_config(cls, config: bytes) -> "Recipe":
+        """Return the recipe in the configuration of a journal; raise KeyError, TypeError or ValueError without one."""
+        return cls(**json.loads(config)["recipe"])
+
     def new_learner(self) -> Learner:
         """Return the learner, untrained."""
         return make(self.learner)

@@ -135,6 +135,7 @@ def keep_changed(tensors: Tensors, initial: Tensors) -> Tensors:
         if name not in initial or len(table) < LARGE:
             kept[name] = table
             continue
+        # By bits: a NaN equals itself, and -0.0 differs from 0.0.
         differs = (table.view(np.uint64) != initial[name].view(np.uint64)).reshape(len(table), -1).any(axis=1)
         places = np.flatnonzero(differs)
         kept[name + PLACES] = places.astype(np.uint32)

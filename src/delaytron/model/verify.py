@@ -86,7 +86,8 @@ def verify_journal(path: str | Path, started: Callable[[int], Advance] | None = 
         Called with the number of facts to replay; returns a function that is called with the number of facts replayed
         since its last call.
 
-    Raises JournalError if the journal has no configuration that can be read; everything else is a `mismatch`.
+    Raises InvalidInput if there is no journal, JournalError if it has no configuration that can be read; everything
+    else is a `mismatch`.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def verify_journal(path: str | Path, started: Callable[[int], Advance] | None = 
 def begin(view: JournalView) -> tuple[Recipe, State]:
     """Return the recipe of a journal and an untrained state; raise JournalError if its configuration is damaged."""
     try:
-        recipe = Recipe(**json.loads(view.config)["recipe"])
+        recipe = Recipe.of_config(view.config)
         return recipe, State.new(recipe)
     except UNREADABLE as problem:
         raise JournalError(
@@ -168,6 +169,7 @@ class _Replay:
             return bool(count == self.view.last_seq - seq)
 
         if (self.purged or self.view.is_compacted) and self.snapshots and not has_all_after(0):
+            # The oldest complete one; if there is none, the newest, and the replay then reports what is missing.
             complete = [seq for seq in self.snapshots if has_all_after(seq)]
             self.after = self.seq = [*complete, self.snapshots[-1]][0]
             self.state = self._state_of_snapshot(self.after)
@@ -299,7 +301,7 @@ def compact_journal(path: str | Path, older_than: str) -> Compaction:
     """Drop the facts of decisions that were settled longer ago than a time such as "30d".
 
     A snapshot of the state is kept, and the status of every id: a second answer is a "duplicate", one after an expiry
-    is "late", none is unknown. Raises InvalidInput if there is no such journal, or another process owns it.
+    is "late", and no id becomes unknown. Raises InvalidInput if there is no such journal, or another process owns it.
 
     Examples
     --------
