@@ -310,7 +310,10 @@ def first_not_finite(values: NDArray[np.float64]) -> int | None:
 
 
 def has_moderate_square(values: NDArray[np.float64]) -> bool:
-    """Whether all numbers are finite and the largest one moderate; False also for a row of zeros."""
+    """Return whether the squared length is moderate: then all numbers are finite and none is too large.
+
+    False also for a row of zeros.
+    """
     # `vdot`, because without the warnings of `dot` it takes a third of the time.
     return SMALLEST_SQUARE <= float(np.vdot(values, values)) <= LARGEST_SQUARE
 

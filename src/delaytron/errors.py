@@ -156,7 +156,7 @@ class MissingLibrary(InvalidInput, ImportError):  # noqa: N818
 
 
 class UnknownDecision(DelaytronError, KeyError):  # noqa: N818
-    """Feedback for a decision that this learner never issued."""
+    """An id that this learner or model never issued."""
 
 
 class ConflictingFeedback(DelaytronError):  # noqa: N818

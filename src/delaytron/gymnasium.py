@@ -19,7 +19,7 @@ from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.kernels.loop import schedule
 from delaytron.records import Array, Ints, Rounds
-from delaytron.simulation.scenarios import SimulationConfig, draw_delays, draw_rows
+from delaytron.simulation.scenarios import SAMPLINGS, SimulationConfig, draw_delays, draw_rows
 from delaytron.simulation.simulate import check_rounds
 
 __all__ = ["DelayedBanditEnv"]
@@ -70,7 +70,7 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
     ) -> None:
         self.data = load(data) if isinstance(data, str) else as_dataset(data)
         n_rounds = self.data.n_rows if rounds is None else check_rounds(rounds)
-        check_choice("sampling", sampling, ("replacement", "epochs"))
+        check_choice("sampling", sampling, SAMPLINGS)
         self.config = SimulationConfig(self.data.n_rows, n_rounds, as_delay(delay), 0, sampling)
         # The bounding box of all rows; a constant feature needs some width, too.
         X: Any = self.data.X

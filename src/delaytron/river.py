@@ -100,7 +100,8 @@ class DelayedClassifier(Classifier):  # type: ignore[misc] # without types
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Give feedback for the oldest open decision about these features; if none is open, decide first.
 
-        Raises InvalidInput for a label that is none, and for a new one if the learner cannot take another class.
+        Raises InvalidInput for a value that cannot be a label, and for a new label if the learner cannot take another
+        class.
         """
         row = self._encode(x)
         label = self._label_of(y)

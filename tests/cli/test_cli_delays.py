@@ -211,7 +211,7 @@ def test_files_that_cannot_be_read_are_one_line_and_exit_code_2(tmp_path):
     complain("Is a directory", tmp_path)
     cut = tmp_path / "cut.csv.gz"
     cut.write_bytes(gzip.compress(LOG.encode())[:-12])
-    complain(f"{cut}, line 4: cannot be read on: Compressed file ended", cut)
+    complain(f"{cut}, line 4: cannot be read any further: Compressed file ended", cut)
 
 
 def test_an_example_that_is_not_there_is_asked_for(tmp_path, monkeypatch):

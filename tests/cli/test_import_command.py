@@ -82,7 +82,7 @@ def test_the_table(log, tmp_path):
         "answers not used: there is no such event 1",
         "classes, by _tag 3",
         "mean reward of the logged policy 0.5556 ± 0.3443",
-        "classes, told apart by _tag: Cappucino, Cold brew, Latte",
+        "classes, identified by _tag: Cappucino, Cold brew, Latte",
         "dt.Model.open(",
     ):
         assert part in words
@@ -103,7 +103,7 @@ def test_the_notes(tmp_path):
     result = delaytron("import", log, "--journal", tmp_path / "a.db", "--bits", 10)
     words = " ".join(result.stdout.split())
     for part in (
-        "classes, told apart by number: 1, 2, 3",
+        "classes, identified by number: 1, 2, 3",
         f"not by _tag: {log}, line 2 has an action without one of its own",
         "the own features of 3 classes vary between events, and are left out; --action-features adds them to the rows",
         "1 events have no EventId; their ids are their file and line",
@@ -118,7 +118,7 @@ def test_the_notes(tmp_path):
 @pytest.mark.parametrize(
     ("noise", "advice"),
     [
-        (0, "--action Action.topic tells them apart, or say --action number if"),
+        (0, "--action Action.topic identifies them, or say --action number if"),
         (1, "give every action an id of its own"),
     ],
 )

@@ -145,7 +145,7 @@ def test_only_the_parts_that_are_wanted_are_downloaded(upstream, cache):
 
 TROUBLES = {  # of a file with a published checksum, and of one without
     "404": ("the server says 404 Not Found", "the server says 404 Not Found"),
-    "breaks off": ("it broke off on the way", "it broke off on the way"),
+    "breaks off": ("the connection was lost during the download", "the connection was lost during the download"),
     "too short": ("SHA256 hash of downloaded file .* does not match", "Compressed file ended before the end-of-stream"),
     "altered": ("SHA256 hash of downloaded file .* does not match", "Not a gzipped file"),
 }

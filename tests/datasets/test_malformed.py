@@ -109,10 +109,14 @@ TEXT = {
     "a quote that is never closed": ("a.csv", b'a,label\n1,x\n2,"y\n3,x\n', ", line 3: a quote is opened and never"),
     "letters that are not UTF-8": ("a.csv", b"a,label\n1,x\n2,M\xfcnchen\n", ", line 3: must be text in UTF-8"),
     "a binary file": ("a.csv", BINARY, ", line 1: must"),
-    "a truncated gz": ("a.csv.gz", CUT_CSV, f", line {CUT_CSV_LINE}: cannot be read on: "),
-    "a gz that is none": ("a.csv.gz", b"a,label\n1,x\n2,y\n", ", line 1: cannot be read on: Not a gzipped file"),
-    "a truncated bz2": ("a.csv.bz2", b"BZh91AY&SY", ", line 1: cannot be read on: "),
-    "an xz that is none": ("a.csv.xz", b"a,label\n1,x\n2,y\n", ", line 1: cannot be read on: "),
+    "a truncated gz": ("a.csv.gz", CUT_CSV, f", line {CUT_CSV_LINE}: cannot be read any further: "),
+    "a gz that is none": (
+        "a.csv.gz",
+        b"a,label\n1,x\n2,y\n",
+        ", line 1: cannot be read any further: Not a gzipped file",
+    ),
+    "a truncated bz2": ("a.csv.bz2", b"BZh91AY&SY", ", line 1: cannot be read any further: "),
+    "an xz that is none": ("a.csv.xz", b"a,label\n1,x\n2,y\n", ", line 1: cannot be read any further: "),
 }
 LIBSVM = {
     "an index below 0": ("a.svm", b"1 1:1\n2 -1:1 2:1\n", ", line 2: a feature must be INDEX:VALUE with finite"),
@@ -124,7 +128,7 @@ LIBSVM = {
     "NaN in LIBSVM": ("a.svm", b"1 1:1\n2 1:nan\n", ", line 2: a feature must be INDEX:VALUE with finite numbers, got"),
     "one class in LIBSVM": ("a.svm", b"1 1:1\n1 2:1\n", ": there must be at least two classes, got only '1'"),
     "an empty LIBSVM file": ("a.svm", b"", ", line 1: there must be at least one row"),
-    "a truncated LIBSVM gz": ("a.svm.gz", CUT_SVM, f", line {CUT_SVM_LINE}: cannot be read on: "),
+    "a truncated LIBSVM gz": ("a.svm.gz", CUT_SVM, f", line {CUT_SVM_LINE}: cannot be read any further: "),
     "a binary LIBSVM file": ("a.svm", BINARY, ", line 1: "),
 }
 TABLES = {

@@ -373,8 +373,8 @@ def test_a_trace_file_that_cannot_be_read_is_refused(tmp_path):
         (tmp_path / name).write_bytes(content)
     for name, message in {
         "absent.txt": r"cannot read '.*absent\.txt': No such file",
-        "cut.gz": r"cut\.gz, line \d+: cannot be read on: Compressed file ended",
-        "no.gz": r"no\.gz, line 1: cannot be read on: Not a gzipped file",
+        "cut.gz": r"cut\.gz, line \d+: cannot be read any further: Compressed file ended",
+        "no.gz": r"no\.gz, line 1: cannot be read any further: Not a gzipped file",
         "x.txt": r"x\.txt: must be text in UTF-8, or end in .npy; save the file in UTF-8",
         "e.npy": r"e\.npy: cannot be read, .*; save 1-D integers by numpy.save",
         "": "cannot read '.*': Is a directory",

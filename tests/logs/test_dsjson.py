@@ -250,7 +250,7 @@ def test_logs_may_be_compressed(tmp_path, ending, pack):
 def test_a_log_that_breaks_off_is_told(tmp_path):
     path = tmp_path / "log.dsjson.gz"
     path.write_bytes(gzip.compress("".join(json.dumps(event(str(i))) + "\n" for i in range(50)).encode())[:-30])
-    with pytest.raises(InvalidInput, match="cannot be read on"):
+    with pytest.raises(InvalidInput, match="cannot be read any further"):
         list(read_records(path))
 
 

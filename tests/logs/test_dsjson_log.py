@@ -84,7 +84,7 @@ def test_several_files_are_one_log(tmp_path):
 def test_places_at_which_other_actions_stand_are_warned_of(tmp_path):
     there, back = ([{"topic": topic} for topic in order] for order in (("art", "news"), ("news", "art")))
     lines = event("e1", reward=1, multi=there), event("e2", reward=0, multi=back)
-    with pytest.warns(UserWarning, match=r"the n-th action differs .*: action='topic' tells them apart") as caught:
+    with pytest.warns(UserWarning, match=r"the n-th action differs .*: action='topic' identifies them") as caught:
         read(tmp_path, *lines)
     assert caught[0].filename == __file__
     assert read(tmp_path, *lines, action="topic").classes == ("art", "news")

@@ -1,6 +1,7 @@
 """`delaytron evaluate`: off-policy estimates on a log, for policies that are given by name or file."""
 
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,7 +103,7 @@ def evaluation_table(found: Evaluations, log: "Log") -> RenderableType:
         column.justify = "right"
     warned: dict[str, list[str]] = {}
     for entry in found.entries:
-        interval = f"{entry.low:.4f} to {entry.high:.4f}"
+        interval = "-" if isnan(entry.low) else f"{entry.low:.4f} to {entry.high:.4f}"
         table.add_row(escape(entry.policy), f"{entry.value:.4f}", interval, f"{entry.effective_size:,.0f}")
         for message in entry.warnings:
             warned.setdefault(message, []).append(entry.policy)

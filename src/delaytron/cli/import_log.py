@@ -222,7 +222,7 @@ delaytron import events.dsjson --journal shop.db
 delaytron import january.dsjson.gz february.dsjson.gz --journal shop.db
 delaytron import events.dsjson --journal shop.db --reward-scale -1,5
 """
-COMMON = ("standardize", "ties")  # parameters that every learner has
+COMMON = ("standardize", "ties")  # parameters of every learner that have no option of their own
 MOST_DIGITS = 18
 OMITTED = {
     "duplicate": "an earlier line has its id",
@@ -263,7 +263,9 @@ ActionFeatures = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at a line that would be left out; write nothing.")]
 LearnerName = Annotated[str, typer.Option(help="A name from `delaytron learners`.")]
-Setting = Annotated[list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter of it. Repeatable.")]
+Setting = Annotated[
+    list[str], typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the learner. Repeatable.")
+]
 Bits = Annotated[int, typer.Option(help="Hashed features have 2**bits columns.")]
 Ngrams = Annotated[int, typer.Option(help="Longest phrase of free text that is a feature, in words.")]
 ExpireAfter = Annotated[
@@ -382,7 +384,7 @@ def import_parts(journal: Path, found: Imported) -> Iterator[RenderableType]:
     table.add_row("mean reward of the logged policy", mean)
     yield table
     names = ", ".join(map(str, found.classes[:MOST_NAMES])) + ", ..." * (len(found.classes) > MOST_NAMES)
-    yield Text(f"classes, told apart by {reading.names.way}: {names}")
+    yield Text(f"classes, identified by {reading.names.way}: {names}")
     for way, place in reading.names.lost.items():
         yield Text(f"not by {way}: {place} has an action without one of its own")
     if found.varying:

@@ -37,7 +37,7 @@ Action = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="Of dsjson: what tells actions apart, a feature such as i.id, or number.",
+        help="Of dsjson: what identifies actions: a feature such as i.id, or number.",
         show_default="_tag, id, tag or name, if every action has one; else number",
     ),
 ]
@@ -78,7 +78,9 @@ def print_notes(notes: Iterable[str], kind: str = "note") -> None:
 
 
 def read_delays(texts: Sequence[str]) -> list[str]:
-    """Split 1,100,1000 but not lognormal:100,1.5; check each, drop repetitions, print notes on recorded ones.
+    """Return the delays of texts, each once: 1,100,1000 is three, lognormal:100,1.5 one. Print notes on recorded ones.
+
+    Raises InvalidInput if one is not a delay.
 
     Examples
     --------
@@ -105,12 +107,12 @@ def trace_notes(trace: delays.Trace, waits: str, rate: str) -> Iterator[str]:
 
 
 def split_names(texts: Sequence[str]) -> list[str]:
-    """Split A,B; drop repetitions."""
+    """Return the names in texts such as A,B, each once."""
     return list(dict.fromkeys(name.strip() for text in texts for name in text.split(",")))
 
 
 def read_assignments(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """Read NAME=VALUE,VALUE; a name given twice collects all its values.
+    """Return the values of each NAME=VALUE,VALUE; a name given twice collects them. Raises InvalidInput without "=".
 
     Examples
     --------

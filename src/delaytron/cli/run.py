@@ -39,6 +39,7 @@ from delaytron.formats import compact, versions, with_margin
 from delaytron.learners import DEFAULT_LEARNER, LEARNERS
 from delaytron.learners.arguments import own_parameters
 from delaytron.simulation.results import Result, plot_curves
+from delaytron.simulation.scenarios import SAMPLINGS
 from delaytron.simulation.simulate import Progress, check_rounds, check_runs, learner_class, make_learner, simulate
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 GAMMA = 0.01  # default exploration rate of learners that take one
 ROUNDS = 100_000
 MOST_NAMED = 4  # learners in an error message
-SAMPLING = ("replacement", "epochs")
 LAST_COLUMNS = ("run", "round", "error_rate", "greedy_error_rate", "majority_error")
 
 Data = datasets.Dataset | datasets.FileStream
@@ -128,7 +128,7 @@ class RunTerms:
         check_rounds(1 if self.rounds is None else self.rounds)
         check_runs("runs", self.runs)
         check_integer("seed", self.seed, at_least=0)
-        check_choice("sampling", self.sampling, SAMPLING)
+        check_choice("sampling", self.sampling, SAMPLINGS)
 
     def rounds_on(self, data: Data) -> int:
         """Return the rounds of a run on these data."""

@@ -26,7 +26,7 @@ Folder = Annotated[
 Postgres = Annotated[
     str | None, typer.Option(metavar="DSN", help="Instead of a folder: a PostgreSQL database, for many machines.")
 ]
-Host = Annotated[str, typer.Option(help="The address to listen on; others than the loopback address need --keys.")]
+Host = Annotated[str, typer.Option(help="The address to listen on; others than the loopback address need API keys.")]
 Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.", min=0, max=65535)]
 Keys = Annotated[
     Path | None,

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from delaytron.checks import check_choice, check_integer
+from delaytron.checks import check_integer, did_you_mean
 from delaytron.datasets.dataset import Dataset, Scaling, choose_form, is_frame, rescale
 from delaytron.datasets.files import load_file, looks_like_file
 from delaytron.datasets.named import abalone, cifar10, digits, ecoli, fashion_mnist, news20, optdigits, usps
@@ -114,5 +114,8 @@ def names_file(source: str | Path) -> bool:
     place = str(source)
     if place and place not in DATASETS and (isinstance(source, Path) or looks_like_file(place)):
         return True
-    check_choice("data set", place[:LONGEST], [*DATASETS, "or the path of a file"])
+    if place not in DATASETS:
+        known = ", ".join(DATASETS)
+        hint = did_you_mean(place, DATASETS)
+        raise InvalidInput.of("data set", f"one of {known}, or the path of a file", place[:LONGEST], hint)
     return False

@@ -140,6 +140,8 @@ class Feature:
         with np.errstate(over="ignore", invalid="ignore"):
             if parts[0].size:
                 added = np.array([part.sum() for part in parts])
+                # Numbers have one sum, dates four: another size is the first date of the column, or a mixture that is
+                # refused.
                 self.sums = self.sums + added if self.sums.size == added.size else added
 
     @property
@@ -169,6 +171,7 @@ class Feature:
                     leave_out(self.name),
                 )
             means = (self.sums / count).tolist()
+            # Dates without a time of day have no feature for the hour, so no mean of it either.
             self.means = tuple(means if self.hours or len(means) == 1 else [means[0], *means[2:]])
 
     def _infer_kind(self, source: Source) -> None:

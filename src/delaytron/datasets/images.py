@@ -220,7 +220,10 @@ def load_vgg16(weights: Path) -> Any:
         found = tuple(given[name].shape) if isinstance(given.get(name), torch.Tensor) else "nothing"
         wanted = tuple(tensor.shape)
         if found != wanted:
-            raise InvalidInput(f"{weights}: {name} must be numbers of shape {wanted}, got {found}", "is it VGG-16?")
+            raise InvalidInput(
+                f"{weights}: {name} must be numbers of shape {wanted}, got {found}",
+                "give the weights of VGG-16 that torchvision published",
+            )
     network.load_state_dict({name: given[name].float() for name in network.state_dict()}, assign=True)
     return network.to(memory_format=torch.channels_last)  # twice as fast as the default
 

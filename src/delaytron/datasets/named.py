@@ -124,7 +124,7 @@ def _reason(problem: Exception) -> str:
     import requests  # noqa: PLC0415 - slow to import
 
     for kind, words in (
-        (requests.exceptions.ChunkedEncodingError, "it broke off on the way"),
+        (requests.exceptions.ChunkedEncodingError, "the connection was lost during the download"),
         (requests.Timeout, "the server does not answer"),
         (requests.ConnectionError, "there is no connection"),
     ):

@@ -42,7 +42,7 @@ class Delay(Protocol):
 def _delay(name: str, value: Any) -> int:
     """Return a checked delay in rounds."""
     if check_integer(name, value, at_least=1) > NEVER:
-        raise InvalidInput.of(name, f"at most {NEVER}", value, "lose feedback by WithMissing instead")
+        raise InvalidInput.of(name, f"at most {NEVER}", value, "use WithMissing for feedback that never comes")
     return int(value)
 
 

@@ -150,6 +150,7 @@ def delays_after(waits: Any, rate: float, never: float, place: Place = at_index,
             f"{place(low[0])}: a waiting time must be at least 0, or {never:g} for never; got {low[1]}",
             "correct it, or leave it empty if feedback never came",
         )
+    # 2^62 is the float next to NEVER: a larger one would not fit into 64 bits.
     rounds = np.clip(np.ceil(times.values * rate), 1, 2.0**62).astype(np.int64)
     known = None if unit is None else np.where(times.missing, np.nan, times.values * seconds)
     return Recorded(np.where(times.missing, NEVER, np.minimum(rounds, NEVER)), known)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from delaytron.checks import check_choice, check_integer
+from delaytron.checks import check_choice, check_integer, installed_memory
 from delaytron.datasets import DATASETS, Dataset, load
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
 from delaytron.datasets.named import find
@@ -47,14 +47,6 @@ def peak_memory() -> int:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def installed_memory() -> int | None:
-    """Return the memory of this machine in bytes; None where that is not known."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 def check_memory(runs: Iterable[RunSpec], workers: int | None = None) -> None:

@@ -17,8 +17,8 @@ from delaytron.delays import Delay, Trace, WithMissing, as_delay
 from delaytron.errors import InvalidInput
 from delaytron.experiments.compare import TUNING_SEED_OFFSET
 from delaytron.files.atomic import cannot
-from delaytron.simulation.scenarios import CHECKPOINTS
-from delaytron.simulation.simulate import grid, learner_class, make_learner
+from delaytron.simulation.scenarios import CHECKPOINTS, SAMPLINGS
+from delaytron.simulation.simulate import MOST_ROUNDS, grid, learner_class, make_learner
 
 FORMAT = "delaytron-run-1"  # changes if the same content would give other numbers
 
@@ -137,7 +137,7 @@ OWN = ("name", "title", "delays", "runs", "tuning_runs", "report")  # keys of a 
 REPORTS = ("all", "chosen")
 SMALL = (10, 1)  # classes and features of a learner that is created only to check its parameters
 LIMITS = {  # minimum and maximum
-    "rounds": (1, 2**32 - 2),  # round numbers have 32 bits
+    "rounds": (1, MOST_ROUNDS),
     "runs": (1, 100_000),
     "tuning_runs": (0, 100_000),
     "seed": (0, 2**62),
@@ -272,7 +272,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return every learner on every data set at every delay; raise InvalidInput if something cannot be played."""
         for name in ("rounds", "runs", "tuning_runs", "seed", "checkpoints"):
             check_limits(name, getattr(self, name))
-        check_choice("sampling", self.sampling, ("replacement", "epochs"))
+        check_choice("sampling", self.sampling, SAMPLINGS)
         check_distinct("data", [_name(data) for data in self.data], "name or title")
         shared = LearnerEntry(
             delays=tuple(map(str, self.delays)), runs=self.runs, tuning_runs=self.tuning_runs, report=self.report
@@ -334,7 +334,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def read_spec(path: Path) -> Spec:
-    """Read a TOML file; raise InvalidInput, with its name, if it is no specification."""
+    """Return the specification in a TOML file; raise InvalidInput, with the name of the file, if it is not valid."""
     try:
         return parse_spec(path.read_bytes())
     except OSError as problem:
@@ -356,7 +356,7 @@ def built_in(name: str) -> tuple[Spec, bytes]:
 
 
 def parse_spec(content: bytes) -> Spec:
-    r"""Read the text of a specification; raise InvalidInput if it is none.
+    r"""Return the specification in a text; raise InvalidInput if it is not valid.
 
     Examples
     --------

@@ -283,7 +283,7 @@ class RunStore:
         return self.runs.has(run)
 
     def write(self, run: RunSpec, mistakes: Ints) -> None:
-        """RunStore the (runs, checkpoints, 2) mistakes of a run."""
+        """Store the (runs, checkpoints, 2) mistakes of a run."""
         self.runs.write(run, encode_run(run, mistakes))
 
     def read(self, run: RunSpec) -> Result:

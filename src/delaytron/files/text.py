@@ -126,7 +126,9 @@ def check_line(path: Path, number: int, length: int) -> None:
     """Raise InvalidInput if a line is so long that only a part of it was read."""
     if length >= LONGEST_LINE:
         most = LONGEST_LINE // 2**20
-        raise InvalidInput(f"{path}, line {number}: a line may have at most {most} MB, got more", "is it a text file?")
+        raise InvalidInput(
+            f"{path}, line {number}: a line may have at most {most} MB, got more", "give a text file with shorter lines"
+        )
 
 
 class Quiet:
@@ -172,7 +174,7 @@ def reading(path: Path) -> Iterator[None]:
             for _ in file:
                 line += 1
         hint = "take an undamaged copy, or rename the file if it is not compressed"
-        raise InvalidInput(f"{path}, line {line}: cannot be read on: {reason(problem)}", hint) from None
+        raise InvalidInput(f"{path}, line {line}: cannot be read any further: {reason(problem)}", hint) from None
 
 
 def records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -200,7 +202,7 @@ QUOTES = 'close every quote, and write a quote inside of a cell as ""'
 
 
 def _fault(problem: csv.Error) -> str:
-    """Return what is wrong with a row, in words of ours."""
+    """Return what is wrong with a row, in our own words."""
     # The csv module has one class of errors, so only its text distinguishes them.
     if "field limit" in str(problem):
         return f"a cell has more than {csv.field_size_limit()} letters, or a quote is opened and never closed"

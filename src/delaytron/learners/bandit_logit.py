@@ -376,7 +376,7 @@ def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, 
 
 @kernel
 def step(state: Any, params: Any, past: Play, answer: Any) -> None:
-    """Learn from an answer: right, wrong, or a reward between 0 and 1."""
+    """Learn from an answer (right, wrong, or a reward between), unless a restart came after its round."""
     reward = 1.0 * answer
     if not count_answer(state, past.round, reward):
         return
@@ -445,6 +445,9 @@ class BanditLogit(Learner):
     Gradients use the weights, means and deviations of the moment when the answer comes, so an old answer is as good
     as a new one. A "right" after an expiry as "wrong" is applied as one more answer. `weights` are those of the
     standardised features, the constant last: (K, d + 1).
+
+    If a betting test finds that answers are right half as often as before, it forgets all but the statistics of the
+    rows, and ignores answers to earlier rounds: see `kernels.logit`.
 
     Parameters
     ----------

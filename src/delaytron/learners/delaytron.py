@@ -109,7 +109,7 @@ def adaptive_tick(state: Any, params: Any, now: int, outstanding: int) -> None:
     m = outstanding if params.count_self else outstanding - 1
     state.clock[WAITED] += m
     reached = m if params.instant else state.clock[WAITED]
-    while state.clock[EPOCH] < 62 and reached >= 1 << state.clock[EPOCH]:
+    while state.clock[EPOCH] < 62 and reached >= 1 << state.clock[EPOCH]:  # 1 << 63 would overflow
         state.clock[EPOCH] += 1
         state.clock[EPOCH_START] = now
         state.eta[0] = sqrt(1.0 / (1 << state.clock[EPOCH]))  # eta_e
@@ -326,7 +326,7 @@ class HingeDelaytron(Learner):
         super().__init__(n_classes, n_features, params, common)
 
     def predict(self, X: Any) -> Ints:
-        """Return the greedy label of every row by theta, as `decide` has it: the step may round a lead away."""
+        """Return the greedy label of every row by theta, as `decide` does: the step could round two scores to equal."""
         return np.asarray(np.argmax(self._score(X, lambda: self.state.W), axis=1), np.int64)
 
     def _linear_form(self) -> LinearForm:

@@ -11,6 +11,7 @@ from delaytron.kernels.explore import allowed_label, argmax, exclude_others, mix
 from delaytron.kernels.linear import add_row, score, zero_weights
 from delaytron.kernels.logit import logistic_step, sigmoid
 from delaytron.learners.arguments import DEFAULT_GAMMA, GAMMAS, Common
+from delaytron.learners.delaytron import EPOCH, EPOCH_START, WAITED
 from delaytron.learners.learner import Learner
 from delaytron.learners.predictions import Contributions, LinearForm
 from delaytron.learners.rule import Rule
@@ -223,7 +224,6 @@ class Gap(Learner):
         super().__init__(n_classes, n_features, GapParams(self.gamma, self.eta), common)
 
 
-WAITED, EPOCH, EPOCH_START = 0, 1, 2  # cells of the clock: sum of m_s, e, and the round in which e began
 LEAST_PROB = 1e-300  # its inverse is still finite
 
 
@@ -256,7 +256,7 @@ def exp3_tick(state: Any, params: Any, now: int, outstanding: int) -> None:
     if not params.adaptive:
         return
     state.clock[WAITED] += outstanding
-    while state.clock[EPOCH] < 62 and state.clock[WAITED] >= 1 << state.clock[EPOCH]:
+    while state.clock[EPOCH] < 62 and state.clock[WAITED] >= 1 << state.clock[EPOCH]:  # 1 << 63 would overflow
         state.clock[EPOCH] += 1
         state.clock[EPOCH_START] = now
         state.eta[0] = sqrt(log(state.L.size) / (1 << state.clock[EPOCH]))

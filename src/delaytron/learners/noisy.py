@@ -308,6 +308,7 @@ def pick(
     if u >= exploit:
         rank = int((u - exploit) / params.gamma * params.n_sets)
         put_ranked(min(rank, params.n_sets - 1), params.n_sets, params.m, marks.size, extra)
+    # P(S) = (1 - gamma) 1[S is the best set] + gamma / C(K, m): exploration may draw the best set, too.
     prob = exploit
     for i in range(half):
         if u < exploit:

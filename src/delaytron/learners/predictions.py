@@ -15,6 +15,7 @@ from delaytron.kernels.linear import padded
 from delaytron.kernels.loop import score_all
 from delaytron.kernels.standardize import CENTRE, INVERSE
 from delaytron.learners.arguments import as_kind_of_row
+from delaytron.learners.book import NO_LABELS
 from delaytron.learners.standardize import standardized_row, standardized_rows
 from delaytron.records import Array, Ints, Row, Stream
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from delaytron.checks import Matrix
     from delaytron.learners.learner import Learner
 
-NO_LABELS = np.empty(0, np.int64)
 ROWS_AT_ONCE = 256  # so that converting or standardising rows takes little memory
 
 _score_all = fill(score_all, "score_all")

@@ -66,7 +66,7 @@ def read_lines(path: Path, longest: int = LONGEST) -> Iterator[tuple[int, bytes 
 
 
 def parse_time(text: Any) -> int | None:
-    """Return a time in nanoseconds since 1970; None if it is none. A time without a zone is in UTC.
+    """Return a time in nanoseconds since 1970; None if the text is not a time. A time without a zone is in UTC.
 
     Examples
     --------

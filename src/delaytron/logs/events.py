@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from warnings import warn
 
 from delaytron.checks import as_class_name, check_bool, check_choice, check_number
-from delaytron.errors import InvalidInput, Setting, Text, spelled
+from delaytron.errors import InvalidInput, Setting, Text, shown, spelled
 from delaytron.extras import needs
 from delaytron.logs.dsjson import (
     Actions,
@@ -166,7 +166,7 @@ class ActionNames:
         found = sorted((len(known), path) for path, known in self._telling.items() if 2 <= len(known) <= MOST_CLASSES)
         advice: tuple[str | Setting, ...] = ("give every action an id of its own",)
         if found:
-            advice = (Setting("action", repr(found[0][1])), " tells them apart")
+            advice = (Setting("action", repr(found[0][1])), " identifies them")
         problem = (
             "not every action has an id, so the n-th action is taken for class n; but the n-th action differs between "
             "events (its own features vary), and so would the class: "
@@ -208,8 +208,8 @@ class Reading:
     """Logs that are read twice: first for the names of the classes and the late outcomes, then for the rows.
 
     `omitted` counts lines without a row by the reason, `problems` has the first line of each reason, and
-    `unused_outcomes` counts outcomes in lines of their own that are not the outcome of a row. `lines` counts all lines,
-    `events` those with an event; of the rows, `unnamed` counts events without an id and `apprenticed` those whose
+    `unused_outcomes` counts outcomes in lines of their own that are not the outcome of a row. `events`
+    counts lines with an event; of the rows, `unnamed` counts events without an id and `apprenticed` those whose
     reward is whether the service chose as its caller. `between` is the first reward that is neither the lowest nor
     the highest of the scale, with its place.
     """
@@ -221,7 +221,7 @@ class Reading:
         self.between: tuple[float, str] | None = None
         self.answers: dict[str, Observation] = {}
         self.activated: set[str] = set()
-        self.lines = self.events = self.unnamed = self.apprenticed = 0
+        self.events = self.unnamed = self.apprenticed = 0
         self.omitted: Counter[str] = Counter()
         self.problems: dict[str, str] = {}
         self.unused_outcomes: Counter[str] = Counter()
@@ -236,7 +236,6 @@ class Reading:
         """Find what identifies actions and which outcomes have lines of their own; check the range of rewards."""
         lowest, highest = (inf, ""), (-inf, "")
         for place, record in self.records():
-            self.lines += 1
             if isinstance(record, Unusable):
                 continue
             if isinstance(record, Observation):
@@ -592,13 +591,14 @@ def read_with_counts(files: Sequence[Path], terms: EventTerms) -> tuple[Log, Rea
 
 
 def check_scale(scale: tuple[float, float], default: float | None) -> tuple[float, float]:
-    """Return the rewards that become 0 and 1; raise InvalidInput unless they are, with `default` between them."""
+    """Return the rewards that become 0 and 1; raise InvalidInput unless low < high and `default` is between them."""
     try:
         low, high = (check_number("reward_scale", bound) for bound in scale)
+        got = f"{as_text(low)},{as_text(high)}"
     except (TypeError, ValueError):
-        low = high = 0.0
+        low, high, got = 0.0, 0.0, shown(scale)
     if not low < high:
-        raise InvalidInput.of("reward_scale", "two numbers, the lower one first", got=f"{as_text(low)},{as_text(high)}")
+        raise InvalidInput.of("reward_scale", "two numbers, the lower one first", got=got)
     if default is not None and not low <= check_number("default_reward", default) <= high:
         raise InvalidInput.of("default_reward", f"from {as_text(low)} to {as_text(high)}", got=f"{as_text(default)}")
     return low, high

@@ -242,6 +242,8 @@ def learning_order(log: Log) -> tuple[Ints, Bools]:
     rows = np.concatenate([order, answered])
     is_outcome = np.arange(rows.size) >= len(log)
     times = np.concatenate([np.zeros(len(log), np.int64), heard])
+    # The last key counts first: the place in the sequence, a decision before outcomes, those without a delay before
+    # others, then the time, then the order of the decisions.
     sequence = np.lexsort((place[rows], times, waited, is_outcome, np.concatenate([place[order], after])))
     return rows[sequence], is_outcome[sequence]
 
@@ -523,6 +525,8 @@ def write_parquet(log: Log, path: str | Path) -> None:
 
 def read_parquet(path: str | Path) -> Log:
     """Read a log from a Parquet file that this package wrote, or of the schema in docs/howto/logs.md.
+
+    Raises InvalidInput if there is no such file, or if it is damaged or not a log.
 
     Examples
     --------

@@ -114,7 +114,7 @@ def _from_file(path: Path, n_actions: int | None, actions: list[dict[str, Any]] 
 
 
 def _file_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Iterate over the rows of a file as those of a log; raise InvalidInput at the first that is none."""
+    """Iterate over the rows of a file as those of a log; raise InvalidInput at the first row that is not valid."""
     rows = records(path, ",")
     header = list(next(rows, (1, []))[1])
     missing = [name for name in COLUMNS if name not in header]
@@ -228,7 +228,7 @@ def to_open_bandit(log: Log, *, missing_reward: float | None = None) -> dict[str
     if is_open.any() and missing_reward is None:
         raise InvalidInput(
             f"Open Bandit Pipeline has no missing outcomes, and {is_open.sum()} of {len(log)} decisions have none",
-            ("give ", Setting("missing_reward", "0"), " to count them as such"),
+            ("give ", Setting("missing_reward", "0"), " to count each as a reward of 0"),
         )
     reward = 0.0 if missing_reward is None else check_number("missing_reward", missing_reward)
     context = log.features

@@ -196,7 +196,7 @@ async def _lifespan(backend: Backend) -> AsyncIterator[None]:
 
 
 def make_app(backend: Backend, keys: ApiKeys, limits: Limits = Limits()) -> Starlette:  # noqa: B008 - never changed
-    """Return the application, which starts and stops its backend; a server that stops calls `state.watchers.stop`."""
+    """Return the application, which starts and stops its backend; a server calls `state.watchers.stop` at its end."""
     metrics = Metrics()
     gate = Gate(keys, limits, None if limits.rate is None else RateLimit(limits.rate), metrics)
     handlers = Handlers(backend, metrics)

@@ -226,7 +226,7 @@ def as_features(encoder: FeatureEncoder, features: Any) -> Any:
 
 
 def model_reply(name: str, recipe: Recipe, state: State) -> ModelReply:
-    """Return a model as others see it."""
+    """Return a model as clients see it."""
     asked = recipe.asked
     return ModelReply(
         name,

@@ -115,6 +115,7 @@ def _is_this_machine(host: str) -> bool:
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limits: Limits) -> bytes:
     """Return the whole body; raise TooLarge or TooSlow."""
     length = headers.get(b"content-length", b"0")
+    # Twenty digits are beyond any limit, and int() refuses thousands of them.
     announced = int(length[:20]) if length.isdigit() else 0
     parts: list[bytes] = []
     size = 0

@@ -255,9 +255,9 @@ class DigestReply(Struct):
 
 
 class Health(Struct):
-    """Whether the service is there."""
+    """The reply of /healthz and /readyz; a service that is not ready replies with a problem."""
 
-    status: Literal["ok", "starting", "stopping", "unavailable"]
+    status: Literal["ok"]
 
 
 class RecentDecisions(Struct):

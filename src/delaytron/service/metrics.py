@@ -22,7 +22,11 @@ OF_MODELS: dict[str, tuple[str, str, Gauge]] = {  # name -> type, help, value
         lambda stats: stats.late,
     ),
     "delaytron_open_decisions": ("gauge", "Decisions that wait for an answer.", lambda stats: stats.open),
-    "delaytron_oldest_open_seconds": ("gauge", "Age of the oldest of them.", lambda stats: stats.oldest_seconds or 0.0),
+    "delaytron_oldest_open_seconds": (
+        "gauge",
+        "Age of the oldest open decision.",
+        lambda stats: stats.oldest_seconds or 0.0,
+    ),
     "delaytron_mean_reward": ("gauge", "Mean reward of the answers.", lambda stats: stats.accuracy.mean),
 }
 

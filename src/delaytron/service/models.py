@@ -14,7 +14,7 @@ from delaytron.errors import DelaytronError, JournalError
 from delaytron.journal.ids import check_id
 from delaytron.journal.store import BusyError
 from delaytron.model import facts
-from delaytron.model.engine import Engine, Request, check_distinct, open_engine, reopen_engine
+from delaytron.model.engine import Engine, Request, check_distinct_ids, open_engine, reopen_engine
 from delaytron.model.inspection import explain_row
 from delaytron.model.snapshots import digest
 from delaytron.records import Moment
@@ -65,7 +65,7 @@ class ServedModel:
             return engine.check(as_features(engine.state.encoder, one.features), one.id, one.allowed)
 
         checked = check_each(wanted, check)
-        check_distinct([request.id for request in checked])
+        check_distinct_ids([request.id for request in checked])
         retries = [engine.is_retry(request) for request in checked]  # before the first one changes anything
         self._limits.check_open(engine.state.pending, retries.count(False))
         replies = []

@@ -29,7 +29,6 @@ TITLES = {
     409: "Conflict",
     410: "Gone",
     413: "Content Too Large",
-    415: "Unsupported Media Type",
     422: "Unprocessable Content",
     429: "Too Many Requests",
     503: "Service Unavailable",
@@ -99,7 +98,7 @@ class Unauthorized(ServiceError):  # noqa: N818
 
 
 class Forbidden(ServiceError):  # noqa: N818
-    """The API key of the request does not permit this."""
+    """The API key does not permit this, or a service without keys was called from elsewhere."""
 
     status = 403
     word = "forbidden"
@@ -132,7 +131,7 @@ class TooMany(ServiceError):  # noqa: N818
 
 
 class Unavailable(ServiceError):  # noqa: N818
-    """The store cannot be reached or written; nothing was acknowledged."""
+    """The service cannot answer now: starting, stopping, or a failure of it or its store; nothing was acknowledged."""
 
     status = 503
     word = "unavailable"

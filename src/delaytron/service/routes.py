@@ -38,10 +38,10 @@ ROUTES = (
         ADMIN,
         messages.NewModel,
         {201: messages.ModelReply, 200: messages.ModelReply},
-        (409, 429),
+        (409,),
     ),
     RouteInfo("GET", "/v1/models", "list_models", "All models", replies={200: messages.ModelList}),
-    RouteInfo("GET", MODEL, "show_model", "A model", replies={200: messages.ModelReply}, refusals=(404,)),
+    RouteInfo("GET", MODEL, "show_model", "A model", replies={200: messages.ModelReply}),
     RouteInfo(
         "POST",
         f"{MODEL}/decisions",
@@ -50,7 +50,7 @@ ROUTES = (
         CLIENT,
         messages.DecisionBody,
         {200: (messages.DecisionReply, messages.DecisionReplies)},
-        (404, 409, 429),
+        (409,),
         repeatable=True,
     ),
     RouteInfo(
@@ -59,7 +59,6 @@ ROUTES = (
         "recent",
         "The last decisions",
         replies={200: messages.RecentDecisions},
-        refusals=(404,),
     ),
     RouteInfo(
         "GET",
@@ -67,7 +66,6 @@ ROUTES = (
         "show_decision",
         "A decision and its status",
         replies={200: messages.DecisionState},
-        refusals=(404,),
     ),
     RouteInfo(
         "DELETE",
@@ -75,7 +73,7 @@ ROUTES = (
         "cancel",
         "Cancel an open decision; later feedback for it is ignored",
         replies={200: messages.FeedbackReply},
-        refusals=(404, 409),
+        refusals=(409,),
     ),
     RouteInfo(
         "POST",
@@ -85,7 +83,7 @@ ROUTES = (
         CLIENT,
         messages.FeedbackBody,
         {200: (messages.FeedbackReply, messages.FeedbackReplies)},
-        (404, 409, 410, 429),
+        (409, 410),
     ),
     RouteInfo(
         "GET",
@@ -93,7 +91,7 @@ ROUTES = (
         "explain",
         "Why a class looks best for the features of a decision",
         replies={200: messages.ExplanationReply},
-        refusals=(404, 410),
+        refusals=(410,),
     ),
     RouteInfo(
         "POST",
@@ -103,7 +101,6 @@ ROUTES = (
         ADMIN,
         messages.NewClass,
         {200: messages.ModelReply},
-        (404,),
     ),
     RouteInfo(
         "DELETE",
@@ -112,21 +109,15 @@ ROUTES = (
         "Retire a class: it is not chosen any more",
         ADMIN,
         replies={200: messages.ModelReply},
-        refusals=(404,),
     ),
-    RouteInfo(
-        "GET", f"{MODEL}/stats", "stats", "Counts and rates", replies={200: messages.StatsReply}, refusals=(404,)
-    ),
-    RouteInfo(
-        "GET", f"{MODEL}/weights", "weights", "The weights", replies={200: messages.WeightsReply}, refusals=(404,)
-    ),
+    RouteInfo("GET", f"{MODEL}/stats", "stats", "Counts and rates", replies={200: messages.StatsReply}),
+    RouteInfo("GET", f"{MODEL}/weights", "weights", "The weights", replies={200: messages.WeightsReply}),
     RouteInfo(
         "GET",
         f"{MODEL}/digest",
         "digest",
         "A hash of the state of the model",
         replies={200: messages.DigestReply},
-        refusals=(404,),
     ),
     RouteInfo("GET", "/healthz", "healthz", "Whether the service runs", None, replies={200: messages.Health}),
     RouteInfo("GET", "/readyz", "readyz", "Whether the service can decide", None, replies={200: messages.Health}),
@@ -134,8 +125,7 @@ ROUTES = (
 )
 
 
-EVERYWHERE = (401, 403, 429, 503)  # statuses that any route with a key may have
-WITH_BODY = (400, 408, 413, 422)
+REFUSALS = (400, 401, 403, 408, 413, 422, 429, 503)  # listed for every route, also where one of them cannot come
 REF = "#/components/schemas/{name}"
 FEATURES = {  # in more detail than the type of the message
     "description": "named features; or a number for each feature; or pairs of an index and a number",
@@ -193,7 +183,7 @@ def document() -> bytes:
         for status, reply in route.replies.items():
             kind, found = ("text/plain", {"type": "string"}) if reply is str else ("application/json", schema(reply))
             responses[str(status)] = {"description": "done", "content": {kind: {"schema": found}}}
-        more = (*EVERYWHERE, *WITH_BODY, *(() if "{" not in route.path else (404,)))
+        more = (*REFUSALS, *((404,) if "{" in route.path else ()))
         for status in sorted({*route.refusals, *more}):
             content = {MEDIA_TYPE: {"schema": schema(ProblemReply)}}
             responses[str(status)] = {"description": TITLES[status], "content": content}

@@ -164,7 +164,7 @@ def _keys_in_file(path: Path) -> list[tuple[str, Scope, str]]:
 
 
 def check_binding(host: str, keys: ApiKeys) -> None:
-    """Raise InvalidInput if other machines could reach a service without keys, or the host is unknown.
+    """Raise InvalidInput if no key is set, and other machines could reach the service or the host is unknown.
 
     Examples
     --------

@@ -13,9 +13,9 @@ from delaytron.delays import Delay, Trace
 from delaytron.delays.models import WithMissing
 from delaytron.errors import InvalidInput
 from delaytron.kernels.linear import row_of
-from delaytron.learners.book import RoundBlock
+from delaytron.learners.book import NO_LABELS, RoundBlock
 from delaytron.learners.learner import Learner
-from delaytron.learners.predictions import NO_LABELS, new_scratch
+from delaytron.learners.predictions import new_scratch
 from delaytron.learners.rule import stack
 from delaytron.records import NEVER, Bools, Columns, Ints, Row, Run, Span
 from delaytron.rng import stream
@@ -79,7 +79,7 @@ class PlayedRun(NamedTuple):
 
 
 def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any, noise: Noise = NO_NOISE) -> PlayedRun:
-    """Do what `replay` does on the learner itself; its state is returned, and not yet that of the learner."""
+    """Play as `replay` does, but on the learner itself; return the new state, which is not yet that of the learner."""
     learner.flush()
     matrix = check_matrix(X, learner.n_features)
     if learner.book.rounds == 0:
@@ -138,8 +138,9 @@ def advance(learner: Learner, X: Any, y: Any, delays: Any, coming: Coming) -> Bo
     matrix = check_matrix(X, learner.n_features)
     labels = check_integers("y", y, matrix.shape[0], 0, learner.n_classes - 1)
     waits = check_integers("delays", delays, matrix.shape[0], 1)
-    leaves_the_same = not (learner.book.expiry.expires or learner.rule.per_round_state)
-    if learner.book.rounds == 0 and leaves_the_same:  # the loop over many rounds, as the online object would do it
+    is_plain = not (learner.book.expiry.expires or learner.rule.per_round_state)
+    # The compiled loop over all rounds gives the same state as single rounds, except with expiry or per-round state.
+    if learner.book.rounds == 0 and is_plain:
         return _play_all(learner, matrix, labels, waits, coming)
     return _play_each(learner, matrix, labels, waits, coming)
 

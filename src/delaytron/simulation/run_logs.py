@@ -112,7 +112,7 @@ class RunLogs:
     def write(self, window: Window, scenario_of: Ints, columns: RoundRing, span: tuple[int, int]) -> None:
         """Write the rounds of a span, which were just played, of every run."""
         rounds = np.arange(*span)
-        places = rounds & (columns.label.shape[1] - 1)
+        places = rounds & (columns.label.shape[1] - 1)  # the length of the ring is a power of two
         for r, writer in enumerate(self.writers):
             chosen = columns.label[r, places], columns.prob[r, places]
             writer.write_table(self._table(self.jobs[r], window, scenario_of[r], rounds, chosen))
@@ -129,7 +129,8 @@ class RunLogs:
         due = rounds + 1 + np.minimum(self.delays[run][rounds], self.config.n_rounds + 1)
         came = due <= self.config.n_rounds
         right = labels == window.stream.y[rows]
-        if window.scenarios.flips.shape[1]:  # the log has the answers as the learner gets them
+        # Bit 0 of a flip is for a wrong answer, bit 1 for a right one; the log has the answers that the learner gets.
+        if window.scenarios.flips.shape[1]:
             right = np.asarray(right ^ (window.scenarios.flips[w, rounds] >> right & 1).astype(np.bool_))
         time = self.schema.field("decided_at").type
         columns = {

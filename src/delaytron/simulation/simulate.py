@@ -26,6 +26,7 @@ from delaytron.simulation.scenarios import (
     BYTES_PER_EXPIRING_ROUND,
     BYTES_PER_ROUND,
     CHECKPOINTS,
+    SAMPLINGS,
     Noise,
     SimulationConfig,
     checkpoints,
@@ -325,7 +326,7 @@ def simulate_settings(
     if isinstance(dataset, FileStream) and n_rounds > dataset.n_rows:
         hint = "a stream shows each of its rows once: give fewer rounds, or load the file whole"
         raise InvalidInput.of("rounds", f"at most {dataset.n_rows}, the rows of the stream", n_rounds, hint)
-    check_choice("sampling", sampling, ("replacement", "epochs"))
+    check_choice("sampling", sampling, SAMPLINGS)
     first_seed = check_integer("seed", seed, at_least=0)
     losses = check_bool("regret", regret)
     config = SimulationConfig(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints, losses)

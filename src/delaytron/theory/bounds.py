@@ -66,7 +66,7 @@ ALLOWED: dict[str, tuple[str, Callable[[Array], Any]]] = {
     "n_rounds": ROUNDS,  # T
     "delay_received": NOT_NEGATIVE,  # the sum of d_t over the rounds that are answered by round T
     "total_delay": NOT_NEGATIVE,  # the sum of all d_t
-    "missing": NOT_NEGATIVE,  # |M|, the number of rounds that are not
+    "missing": NOT_NEGATIVE,  # |M|, the number of rounds that are not answered by round T
     "outstanding": NOT_NEGATIVE,  # the sum of o_t, the earlier rounds that are pending when round t predicts
     "max_outstanding": NOT_NEGATIVE,  # the largest o_t
     "greedy_mistakes": NOT_NEGATIVE,

@@ -143,9 +143,9 @@ def comparator_path(data: Dataset, strengths: Sequence[float] = STRENGTHS) -> li
 
 
 def best_comparator(candidates: Iterable[Array], value: Callable[[Array], float]) -> tuple[Array, float]:
-    """Return the weights with the least value, such as loss(W) + bound(||W||): bounds hold for every W.
+    """Return the weights with the least value, such as loss(W) + bound(||W||), and that value: bounds hold for every W.
 
-    Returns the weights and their value; raises InvalidInput if there are no candidates.
+    Raises InvalidInput if there are no candidates.
     """
     found = [(W, value(W)) for W in candidates] if isinstance(candidates, Iterable) else []
     if not found:

@@ -18,7 +18,7 @@ from delaytron.extras import needs
 from delaytron.formats import versions
 from delaytron.records import Array, Ints
 from delaytron.simulation.results import Mean, Result, Setting, mean_of
-from delaytron.simulation.scenarios import checkpoints, draw_delays
+from delaytron.simulation.scenarios import SAMPLINGS, checkpoints, draw_delays
 from delaytron.simulation.simulate import Progress, check_rounds, check_runs, simulate_settings
 from delaytron.theory.bounds import Arguments
 from delaytron.theory.quantities import Quantities, measure
@@ -125,7 +125,7 @@ class TrialTerms:
         check_rounds(self.rounds)
         check_runs("runs", self.runs)
         check_integer("seed", self.seed, at_least=0)
-        check_choice("sampling", self.sampling, ("replacement", "epochs"))
+        check_choice("sampling", self.sampling, SAMPLINGS)
         if self.eta is not None:
             check_positive("eta", self.eta)
         if self.comparator is not None:

@@ -206,7 +206,7 @@ def ranking_section(ranking: Ranking, facts: Facts) -> Section | None:
     untuned = f" (untuned, and judged by the reported runs: {', '.join(titles)})" if titles else ""
     text = (
         f"{_when(ranking.delay)}: the headline, data set by data set. The runs that choose the settings choose the "
-        f"learners, too{untuned}; “neither” is where the intervals do not tell the two apart."
+        f"learners, too{untuned}; “neither” is where the errors differ by less than both 95 % margins together."
     )
     return Section("At the largest delay", text, beside_majority(Table(columns, with_runs(rows)), facts))
 

@@ -290,7 +290,7 @@ class Client:
     key : str, optional
         The API key, if the service has keys; creating models and classes needs an admin key.
     timeout : float
-        Seconds to wait for a reply; for a new model at least 120, since its learner may be compiled.
+        Seconds to wait for a reply; for a new model or class at least 120, since a learner may be compiled.
     retries : int
         How often a request is retried at most, after a transient failure.
 
@@ -416,7 +416,7 @@ class RemoteModel:
         return self._send(protocol.cancel(self.name, id))
 
     def decision(self, id: str) -> DecisionState:
-        """Return a decision and its status."""
+        """Return a decision and its status; raise UnknownDecision if the id was never issued."""
         return self._send(protocol.decision(self.name, id))
 
     def recent(self) -> list[DecisionState]:
@@ -424,7 +424,7 @@ class RemoteModel:
         return self._send(protocol.recent(self.name))
 
     def explain(self, id: str) -> ExplanationReply:
-        """Return why a class looks best now for the features of a decision."""
+        """Return why a class looks best now for the features of a decision; raise Gone if it was purged."""
         return self._send(protocol.explain(self.name, id))
 
     def add_class(self, name: Name) -> None:

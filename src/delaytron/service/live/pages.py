@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from delaytron.errors import DelaytronError
 from delaytron.service.backend import Backend
-from delaytron.service.endpoint import Call, Endpoint, Gate, Receive, Reply, Send, admit, refusal, send_reply
+from delaytron.service.endpoint import Call, Endpoint, Gate, Receive, Reply, Send, admit, encode, refusal, send_reply
 from delaytron.service.messages import RECENT, RecentDecisions, StatsReply
 from delaytron.service.problems import TooMany, Unavailable
 from delaytron.service.routes import CLIENT, MODEL
@@ -20,7 +20,6 @@ SECONDS = 1.0  # between two reads of a model
 MOST_WATCHERS = 100
 
 log = getLogger("delaytron.service")
-_encode = msgspec.json.Encoder().encode
 
 
 class Feed:
@@ -128,7 +127,7 @@ def as_event(kind: str, message: msgspec.Struct) -> bytes:
     >>> as_event("decisions", RecentDecisions([]))
     b'event: decisions\ndata: {"decisions":[]}\n\n'
     """
-    return b"event: %s\ndata: %s\n\n" % (kind.encode(), _encode(message))
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), encode(message))
 
 
 PATH = f"{MODEL}/events"
@@ -137,7 +136,7 @@ HEARTBEAT = b": still here\n\n"
 EVENT_HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # a proxy must hand on each event at once
+    (b"x-accel-buffering", b"no"),  # a proxy must pass on each event at once
     (b"x-content-type-options", b"nosniff"),
 ]
 

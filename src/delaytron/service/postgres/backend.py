@@ -76,7 +76,10 @@ class PostgresBackend:
         self._learner = LearnerTask(self._connections.parameters) if learns else None
         self._tasks: list[asyncio.Task[None]] = []
         self._has_tables = asyncio.Event()
-        self._unready: tuple[Text, Text] | None = ("the tables do not exist yet", "try again")  # problem and hint
+        self._unready: tuple[Text, Text] | None = (
+            "the database has not been reached yet",
+            "try again",
+        )  # problem and hint
 
     # Start and stop
 

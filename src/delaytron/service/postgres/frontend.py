@@ -22,7 +22,7 @@ from delaytron.journal.ids import check_id, issued_and_purged, issued_before, ne
 from delaytron.journal.store import StoredReply
 from delaytron.learners.book import Book, Kept
 from delaytron.model import facts
-from delaytron.model.engine import Found, Request, check_distinct, input_digest
+from delaytron.model.engine import Found, Request, check_distinct_ids, input_digest
 from delaytron.model.facts import AddClass
 from delaytron.model.recipe import Recipe
 from delaytron.model.snapshots import decompress, unpack_state
@@ -203,7 +203,7 @@ class FrontModel:
         if self.version == NO_VERSION:
             raise Unavailable(f"the state of model {self.row.name!r} is being loaded", "try again")
         checked = check_each(wanted, lambda one: self._check(one, one.id in retries))
-        check_distinct([one.id for one in checked])
+        check_distinct_ids([one.id for one in checked])
         self._limits.check_open(self.state.pending, sum(one.id not in retries for one in checked))
         state = self.state
         made = Made([], [])
@@ -344,7 +344,10 @@ class GroupQueue(Generic[Item, Outcome]):
         self._closed = False
 
     async def add(self, item: Item) -> Outcome:
-        """Write an item with others; return its outcome, or raise it. Raises TooMany if too many wait."""
+        """Write an item with others; return its outcome, or raise it.
+
+        Raises TooMany if too many wait, and Unavailable once the queue is closed.
+        """
         if self._closed:
             raise Unavailable("the service is stopping", "try again")
         if len(self._waiting) >= MOST_WAITING:
@@ -564,10 +567,10 @@ def _guess(answer: SubmittedAnswer) -> Change | None:
 def _plan(answer: SubmittedAnswer, known: Known | None) -> Change | Result | Exception:
     """Return the change of the row of a decision; or the reply, or the error, if the row does not change."""
     try:
-        if known is not None and known.purged:
-            return purged(answer.id)
         if answer.given is None:
             return CANCEL if reply_to_cancel(answer.id, known) == "cancelled" else "duplicate"
+        if known is not None and known.purged:
+            return purged(answer.id)
         answering = answer.front.state.answering
         value = read_value(answering, *answer.given, None if known is None else known.label)
         result: Any = reply(answer.id, known, value, answering)

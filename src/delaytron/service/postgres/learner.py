@@ -117,7 +117,7 @@ class FoldedModel:
         """Return the decisions to expire and to release, some of them if they are many."""
         return self.state.due(self.moment(wall), self.state.rounds)[:most]
 
-    def lapse(self, operations: Iterable[Expire | Release], wall: int) -> None:
+    def expire(self, operations: Iterable[Expire | Release], wall: int) -> None:
         """Append facts of decisions that expired or were released."""
         for operation in operations:
             self._append(facts.kind_of(operation), operation.id, wall, facts.body_of(operation))
@@ -326,7 +326,7 @@ class Passes:
                 except Exception as problem:
                     raise _StuckError(number) from problem
             for model in self._models.values():
-                await self._lapse(model, wall)
+                await self._expire_due(model, wall)
             new = [(model.number, fact) for model in self._models.values() for fact in model.new]
             if new:
                 await self._connection.execute(schema.APPEND, schema.fact_columns(new))
@@ -334,8 +334,8 @@ class Passes:
             model.new.clear()
         return len(taken)
 
-    async def _lapse(self, model: FoldedModel, wall: int) -> None:
-        """Expire and release what is due: the Book proposes, the id table disposes.
+    async def _expire_due(self, model: FoldedModel, wall: int) -> None:
+        """Expire and release what is due: the Book says what is due, the id table decides.
 
         A row that a front end has locked is about to be answered: it is skipped, so that the learner never waits.
         """
@@ -350,9 +350,9 @@ class Passes:
             operations = [operation for operation in due if isinstance(operation, kind)]
             if operations:
                 ids = [operation.id for operation in operations]
-                rows = await self._rows(schema.LAPSE, model.number, ids, *expected, correctable)
-                lapsed = {id_ for (id_,) in rows}
-                model.lapse([operation for operation in operations if operation.id in lapsed], wall)
+                rows = await self._rows(schema.EXPIRE, model.number, ids, *expected, correctable)
+                expired = {id_ for (id_,) in rows}
+                model.expire([operation for operation in operations if operation.id in expired], wall)
 
     async def _publish(self, number: int, *, at_once: bool = False) -> None:
         """Publish the newest state to front ends if it is time, and store a snapshot after many facts."""
@@ -399,7 +399,7 @@ class Verified(NamedTuple):
 
 
 def verify_model(dsn: str, name: str) -> Verified:
-    """Return the digests of a model, `state` and `replayed`, which must be equal; of one moment, by a snapshot.
+    """Return the digests `state` and `replayed` of a model, which must be equal; both are read in one transaction.
 
     Raises
     ------
@@ -433,7 +433,7 @@ def purge_model(dsn: str, name: str, older_than: str) -> int:
     age = read_age(older_than)
     with reading(dsn) as connection:
         values = {"model": _find_model(connection, name)[0], "age": age}
-        connection.execute(schema.SETTLED, values)
+        connection.execute(schema.PURGEABLE, values)
         connection.execute(schema.MARK_PURGED, values)
         return connection.execute(schema.DROP_FACTS, values).rowcount
 

@@ -205,7 +205,7 @@ WITH first AS (SELECT place FROM delaytron.inbox WHERE model = ANY(%s) ORDER BY 
 DELETE FROM delaytron.inbox USING first WHERE inbox.place = first.place
 RETURNING inbox.model, inbox.place, inbox.kind, inbox.id, inbox.wall, inbox.body
 """
-LAPSE = f"""
+EXPIRE = f"""
 WITH due AS (
     SELECT model, id FROM delaytron.ids
     WHERE model = %s AND id = ANY(%s) AND status = %s AND correctable = %s FOR UPDATE SKIP LOCKED
@@ -233,7 +233,7 @@ NUMBER = "SELECT number, recipe FROM delaytron.models WHERE name = %s"
 SNAPSHOTS = "SELECT seq, body FROM delaytron.snapshots WHERE model = %s ORDER BY seq"
 COUNT_FACTS = "SELECT count(*), coalesce(max(seq), 0) FROM delaytron.facts WHERE model = %s AND seq > %s"
 COUNT_INBOX = "SELECT count(*) FROM delaytron.inbox WHERE model = %s"
-SETTLED = f"""
+PURGEABLE = f"""
 CREATE TEMP TABLE settled ON COMMIT DROP AS
 SELECT facts.id FROM delaytron.facts JOIN delaytron.ids ON ids.model = facts.model AND ids.id = facts.id
 WHERE facts.model = %(model)s AND ids.status <> {Status.OPEN:d} AND NOT ids.correctable

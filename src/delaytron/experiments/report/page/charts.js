@@ -109,7 +109,7 @@ function explainCharts() {
     "Point at a panel to read its values, and those of the other data sets at the same place; with the keyboard, " +
     "go to a panel and press the arrow keys. A name in the legend hides its line, a data set's name enlarges its " +
     "panel. Drag to zoom in, double-click to zoom out. Every panel has its own scale, and values that share a place " +
-    "stand a little side by side, so that none hides another.";
+    "are drawn a little side by side, so that none hides another.";
   const summary = element("summary", {}, "How to read the charts");
   document.querySelector(".chart .caption")?.after(element("details", { class: "hint" }, summary, element("p", {}, hint)));
 }

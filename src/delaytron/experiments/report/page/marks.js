@@ -52,7 +52,7 @@ function drawMajority(chart, panel, plot) {
   });
 }
 
-// Different series stand side by side: how many pixels this one is away from its x.
+// Different series are drawn side by side: how many pixels this one is away from its x.
 function aside(chart, plot, place, count) {
   const dots = chart.spec.kind === "dots";
   const room = dots ? (ASIDE * plot.bbox.width) / chart.spec.ticks.length : LINES_SPREAD * uPlot.pxRatio;

@@ -4,7 +4,7 @@
 const FONT = "11px system-ui, sans-serif";
 const LETTER = 6; // pixels, width of one in this font, rather more than less
 const LONGEST_NAME = 30;
-const FEW_NAMES = 6; // stand aslant, more of them upright
+const FEW_NAMES = 6; // are slanted, more of them vertical
 const LONGEST_TICK = 5; // letters of a number along the x axis
 
 function axisOptions(chart, side, label) {
@@ -79,7 +79,7 @@ function roomForFirstName(chart, panel) {
   return slantOf(chart) === 45 ? Math.max(0, width - halfStep - 36) : 0;
 }
 
-// The cursor stands where there are values.
+// The cursor moves to the nearest values.
 function snapped(plot, left, top) {
   const x = plot.data[0];
   return left < 0 || x.length === 0 ? [left, top] : [plot.valToPos(x[plot.posToIdx(left)], "x"), top];
