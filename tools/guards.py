@@ -442,9 +442,9 @@ class Stream:
         }
 
 
-def learner_streams(name: str, folder: Path) -> Iterator[tuple[str, Parts]]:
+def learner_streams(name: str, folder: Path, every: int) -> Iterator[tuple[str, Parts]]:
     """Yield the streams of one learner."""
-    for number in range(STREAMS):
+    for number in range(0, STREAMS, every):
         stream = Stream(name, number, folder)
         stream.play()
         yield f"learner/{name}/{number:02d}", stream.parts()
@@ -479,10 +479,10 @@ def decision_parts(decision: Any) -> list[Any]:
 # Replays and simulations ------------------------------------------------------------------------------------------
 
 
-def replays(name: str) -> Iterator[tuple[str, Parts]]:
+def replays(name: str, every: int) -> Iterator[tuple[str, Parts]]:
     """Yield random replays of one learner: every form, dense and CSR, expiry, noise, learners that have learned."""
     forms = [{}] if name == "bold" else FORMS[name]
-    for number in range(STREAMS):
+    for number in range(0, STREAMS, every):
         key = f"replay/{name}/{number:02d}"
         dice = Dice(key)
         n_classes, n_features, n = 4 + dice.below(4), 2 + dice.below(4), 90
@@ -525,9 +525,9 @@ def run_parts(run: Any) -> Parts:
     return {name: getattr(run, name) for name in ("labels", "greedy", "probs", "correct", "weights")}
 
 
-def simulations(name: str, folder: Path) -> Iterator[tuple[str, Parts]]:
+def simulations(name: str, folder: Path, every: int) -> Iterator[tuple[str, Parts]]:
     """Yield random simulations of one learner: settings and runs, dense and CSR, delays, expiry, noise, a log."""
-    for number in range(STREAMS // 3):
+    for number in range(0, STREAMS // 3, every):
         key = f"simulate/{name}/{number:02d}"
         dice = Dice(key)
         world = make_world(dice, 120, 4, 5, sparse=number % 2 == 1)
@@ -734,9 +734,9 @@ class Life:
         }
 
 
-def model_lives(name: str, folder: Path) -> Iterator[tuple[str, Parts]]:
+def model_lives(name: str, folder: Path, every: int) -> Iterator[tuple[str, Parts]]:
     """Yield the lives of models of one learner, each in memory and, the same, with a journal."""
-    for number in range(STREAMS if name == "bandit_logit" else 9):
+    for number in range(0, STREAMS if name == "bandit_logit" else 9, every):
         for place in ("memory", "journal"):
             journal = folder / f"{number}.db" if place == "journal" else None
             with ADAPTER.clock() as advance:
@@ -751,23 +751,26 @@ def model_lives(name: str, folder: Path) -> Iterator[tuple[str, Parts]]:
 # Recording and comparing ------------------------------------------------------------------------------------------
 
 
-def guards(group: str) -> Iterator[tuple[str, Parts]]:
-    """Yield all guards of a group by their keys; their parts may change with the next step."""
+def guards(group: str, every: int = 1) -> Iterator[tuple[str, Parts]]:
+    """Yield the guards of a group by their keys, the first of each kind and every `every`-th after it.
+
+    Their parts may change with the next step.
+    """
     with TemporaryDirectory() as folder:
         if group == "reference":
             yield from references()
             return
-        yield from learner_streams(group, Path(folder))
-        yield from replays(group)
+        yield from learner_streams(group, Path(folder), every)
+        yield from replays(group, every)
         if group != "bold":
-            yield from simulations(group, Path(folder))
+            yield from simulations(group, Path(folder), every)
         if group not in (*PLAYS_SETS, "bold"):
-            yield from model_lives(group, Path(folder))
+            yield from model_lives(group, Path(folder), every)
 
 
-def digests(group: str) -> dict[str, dict[str, str]]:
-    """Return the digest of every part of every guard of a group, by key and name of the part."""
-    return {key: {name: digest(part) for name, part in parts.items()} for key, parts in guards(group)}
+def digests(group: str, every: int = 1) -> dict[str, dict[str, str]]:
+    """Return the digest of every part of the guards of a group, by key and name of the part."""
+    return {key: {name: digest(part) for name, part in parts.items()} for key, parts in guards(group, every)}
 
 
 def recorded(group: str, path: Path = RECORDED) -> dict[str, dict[str, str]]:
@@ -796,11 +799,11 @@ def record(groups: Iterable[str], path: Path = RECORDED) -> int:
     return len(lines)
 
 
-def differences(group: str) -> list[str]:
+def differences(group: str, every: int = 1) -> list[str]:
     """Return a line for every guard of a group whose digests are not the recorded ones, with the parts that differ."""
-    found, known = digests(group), recorded(group)
+    found, known = digests(group, every), recorded(group)
     lines = []
-    for key in sorted(found.keys() | known.keys()):
+    for key in sorted(found.keys() | known.keys() if every == 1 else found.keys()):
         ours, theirs = found.get(key, {}), known.get(key, {})
         if names := [name for name in {**theirs, **ours} if ours.get(name) != theirs.get(name)]:
             lines.append(f"{key}: {', '.join(names)}")

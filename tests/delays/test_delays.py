@@ -464,7 +464,7 @@ def test_text_that_means_nothing_is_refused_with_what_is_allowed(text):
         ("normal:3", "delay 'normal:3': the model must be one of uniform, .*, got 'normal'; did you mean lognormal"),
         ("5+missing:2", r"delay '5\+missing:2': rate must be in \[0, 1\], got 2.0"),
         (0, "delay must be an integer of at least 1, got 0"),
-        (10**60, "delay must be at most 4611686018427387903, got 10{56}\\.\\.\\.; lose feedback"),
+        (10**60, "delay must be at most 4611686018427387903, got 10{56}\\.\\.\\.; use WithMissing"),
     ],
 )
 def test_a_wrong_delay_is_named(delay, message):

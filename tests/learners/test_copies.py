@@ -20,6 +20,9 @@ SETTINGS = {
     "rcnbf": {"estimate": True},
 }
 
+# Each pool is compiled by itself: one of weights alone, with a clock, with what a round notes, with a state of its own.
+POOLED = ("banditron", "adaptive_delaytron", "gap", "newtron {'matrix': 'full'}", "rcnbf {'estimate': True}", "dilute")
+
 
 def pickled(protocol):
     return lambda learner: pickle.loads(pickle.dumps(learner, protocol))  # noqa: S301 - our own
@@ -51,10 +54,8 @@ def makers():
         )
         for name, settings in SETTINGS.items()
     }
-    pools = {
-        f"bold {name}": lambda make=make, **more: dt.Bold(make(), order="fifo", **more)
-        for name, make in (single | chosen).items()
-    }
+    made = single | chosen
+    pools = {f"bold {name}": lambda make=made[name], **more: dt.Bold(make(), order="fifo", **more) for name in POOLED}
     return single | chosen | pools
 
 
