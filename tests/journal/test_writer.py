@@ -615,7 +615,8 @@ def test_interruptions_at_every_line(tmp_path, kind, way):
             names = list(log.names)
         assert len(set(names)) == len(names)
         assert set(acknowledged) <= set(names)
-    assert line > (10 if kind == "memory" else 80 if way == "here" else 15)
+    # A batched operation in a transaction that is open already takes a third of the lines of one that begins it.
+    assert line > (15 if way == "queue" else {"memory": 10, "full": 80, "batched": 40}[kind])
     with log.writer.reading():
         names = list(log.names)
     log.writer.close()
