@@ -327,7 +327,7 @@ def nothing_there(path):
     ("harm", "message"),
     [
         (truncated, "is not a safetensors file"),
-        (other_format, "is not a learner: its format is 'pt'"),
+        (other_format, "is not a file of this package: it has no SHA-256 digest"),
         (wrong_shape, r"state.W has shape \(2, 2\) of float64, expected \(4, 5\) of float64"),
         (nothing_there, "there is no file"),
         (with_header("{"), "is not a learner that this version can read"),

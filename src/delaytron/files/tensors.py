@@ -131,7 +131,7 @@ def unpack_tensors(content: bytes, source: str) -> tuple[dict[str, str], Tensors
         raise InvalidInput(f"{source} is not a safetensors file: {reason(problem)}", OURS) from None
     stored = texts.pop(DIGEST, None)
     if stored is None:
-        raise InvalidInput(f"{source} has no SHA-256 digest", OURS)
+        raise InvalidInput(f"{source} is not a file of this package: it has no SHA-256 digest", OURS)
     place = content.find(stored.encode())
     view = memoryview(content)
     digest = sha256(view[:place])
