@@ -280,3 +280,28 @@ def test_what_counted_as_wrong_is_released_after_a_while(tmp_path, within):
     with dt.Model.open(tmp_path / "a.db") as again:
         assert again.digest() == digest
         assert again.feedback("0", correct=True) == "duplicate"
+
+
+@pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
+def test_a_call_that_fails_after_an_expiry_changes_nothing_of_what_is_learned(clock, tmp_path, on_expiry):
+    """The expiry is complete; only a call that was interrupted in the middle makes ids and learner agree again."""
+
+    def weights(journal, failing):
+        model = dt.Model(["a", "b", "c"], features=2, seed=3, expire_after="1h", on_expiry=on_expiry, journal=journal)
+        for t in range(8):
+            model.decide([1.0, t % 3], id=str(t))
+            if t:
+                model.feedback(str(t), correct=t % 2 == 0)
+        clock.pass_time(3601)
+        if failing:
+            with pytest.raises(dt.UnknownDecision):
+                model.feedback("nothing", correct=True)
+        for t in range(8, 12):
+            model.decide([1.0, t % 3], id=str(t))
+        found = learner_of(model).weights
+        model.close()
+        return found.tobytes()
+
+    in_memory = weights(None, failing=False)
+    assert weights(None, failing=True) == in_memory
+    assert weights(tmp_path / "a.db", failing=True) == in_memory

@@ -424,6 +424,25 @@ def test_what_a_learner_notes_of_a_round_is_found_again_when_it_is_recorded(tmp_
     assert verify_journal(tmp_path / "b.db").hash == digest
 
 
+@pytest.mark.parametrize("learner", ["gap", "newtron"])  # the clock of rows that are standardised ticks before answers
+def test_what_was_learned_from_a_log_is_replayed_where_rows_are_standardised(tmp_path, learner):
+    rng = np.random.default_rng(4)
+    n_rows = 60
+    labels = rng.integers(2, size=n_rows)
+    log = dt.logs.from_arrays(
+        features=rng.normal(size=(n_rows, 3)) * [1.0, 50.0, 0.01], labels=labels, probs=rng.uniform(0.2, 0.9, n_rows),
+        rewards=(labels == rng.integers(2, size=n_rows)).astype(float), delays=rng.integers(1, 6, n_rows), n_classes=2,
+    )  # fmt: skip
+    path = tmp_path / "a.db"
+    with dt.Model([0, 1], learner=learner, features=3, journal=path, seed=1, standardize=True) as model:
+        assert model.learn_from(log).recorded == n_rows
+        for row in rng.normal(size=(10, 3)):
+            model.decide(row)
+        digest = model.digest()
+        found = verify_journal(path)
+    assert (found.mismatch, found.hash) == (None, digest)
+
+
 @pytest.mark.parametrize("prob", [0.0, -0.1, 1.1, float("nan")])
 def test_a_probability_that_is_none_is_refused(tmp_path, prob):
     with make(tmp_path / "a.db") as model:

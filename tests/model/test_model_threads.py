@@ -1,7 +1,9 @@
 """Threads that share a model: no id twice, nothing lost, and the state is that of the journal."""
 
+import os
+import signal
 import sys
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 
 import pytest
 from models import replayed_digest, small_model
@@ -137,3 +139,32 @@ def test_an_answer_is_accepted_once(tmp_path):
         assert [word for _, word in said].count("duplicate") == 30 * (N_THREADS - 1)
         model.decide([1, 0])
         assert model.stats().answered == 30
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX")
+def test_a_model_in_memory_works_in_a_child_that_was_forked_while_another_thread_decided():
+    """The thread is not in the child; what it was doing is neither locked nor half done there."""
+    model = small_model()
+    model.decide([1.0, 0.0])
+    stopping = Event()
+
+    def play():
+        while not stopping.is_set():
+            model.feedback(model.decide([1.0, 2.0]).id, correct=True)
+
+    thread = Thread(target=play)
+    thread.start()
+    try:
+        for _ in range(12):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)  # a child that waits for a lock for ever is killed
+                try:
+                    made = model.decide([1.0, 1.0])
+                    os._exit(0 if model.feedback(made.id, correct=False) == "accepted" else 1)
+                finally:
+                    os._exit(2)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        stopping.set()
+        thread.join()

@@ -132,7 +132,9 @@ class Writer:
                     if shared.stale:
                         self._restore()
                         shared.restored = shared.generation
-                    result = operation(self._catch_up())
+                    now = self._catch_up()
+                    shared.stale = False  # what expired is complete, whatever becomes of the operation
+                    result = operation(now)
                     shared.stale = False
                     return result
                 task = _Task(self, operation)

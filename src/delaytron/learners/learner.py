@@ -1,5 +1,6 @@
 """`Learner`, the base of all learners: it decides, keeps open decisions in its Book, and applies late answers."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -9,6 +10,7 @@ from pathlib import Path
 from threading import RLock
 from types import FrameType
 from typing import Any, ClassVar, Self, TypeAlias, cast
+from weakref import WeakSet
 
 import numpy as np
 
@@ -121,6 +123,7 @@ class Learner:
         self.params = params
         self.book = Book(expiry)
         self._lock = RLock()
+        _alive.add(self)
         self._running: FrameType | None = None  # the call that is changing the learner, or was interrupted
         self._at_hand: tuple[Row, Array, str | None, Moment | None] | RoundBlock = (NO_ROW, np.empty(0), None, None)
         self._rewind()
@@ -191,17 +194,36 @@ class Learner:
     def play_chosen(self, row: Row, labels: Ints, label: int, id: str | None = None, now: Moment | None = None) -> Play:
         """Play the next round with a label that was chosen elsewhere among these labels; return it.
 
-        What the rule notes of the round is what it would note if it had chosen that label itself. Answers that arrived
-        are applied first, as by `flush`, if the rule notes anything.
+        What the rule notes of the round is what it would note if it had chosen that label itself.
         """
         with self._lock:
             if self.rule.extras and self.rule.peek is not None:
-                self.flush()
+                self._begin_round(row)
                 p = look(self, row, labels)[1]
                 if p[label] > 0:  # the middle of its share of [0, 1), far from where rounding could matter
                     u = min(float(p[:label].sum() + 0.5 * p[label]), float(np.nextafter(1.0, 0.0)))
                     return self.play_round(row, labels, id, now, u)
             return self.play_round(row, np.array([label]), id, now)
+
+    def _begin_round(self, row: Row) -> None:
+        """Let the clock tick and apply what arrived, as `_play` would next: what is left of the round is the choice.
+
+        A replay knows what was noted and plays the round in one go; both must end with the same bits. The marks keep
+        the clock from ticking twice.
+        """
+        self._enter()
+        now = self.book.rounds + 1
+        if now == 1:
+            self._reset_state(sparse=row.indices is not None)
+        seen = as_kind_of_row(row, self.n_features, self.sparse)
+        if not self._is_compiled:
+            self._compile(seen)
+        self.book.marks[NOW] = now
+        self._run_part(
+            self._outstanding(now), Play(now, seen, 0, 0, 0.0, np.empty(len(self.rule.extras))), NOTHING_TO_APPLY
+        )
+        self._apply(self.book.to_apply())
+        self._running = None
 
     def _play_expiring(self, row: Row, labels: Ints, u: float | None = None) -> Play:
         """Expire what is due by rounds, play the next round, and release what was not corrected in time."""
@@ -469,11 +491,15 @@ class Learner:
             self._running = None
         return self.n_classes - 1
 
-    def check_growth(self) -> None:
-        """Raise InvalidInput if no class can be added."""
+    def check_growth(self, n_classes: int) -> None:
+        """Raise InvalidInput if the learner cannot take classes until there are this many."""
         if not self.rule.grows:
-            more = f"make a new one with n_classes={self.n_classes + 1}"
-            raise InvalidInput(f"{self.name} cannot take another class while it learns", more)
+            raise InvalidInput(
+                f"{self.name} cannot take another class while it learns", f"make a new one with n_classes={n_classes}"
+            )
+        twin: Any = object.__new__(type(self))
+        vars(twin)["_allocates"] = False
+        twin.__init__(**self.settings() | {"n_classes": n_classes})  # some parameters have limits that depend on it
         _class_axes(self, self.size(self.sparse))
 
     @property
@@ -664,6 +690,7 @@ class Learner:
     def __deepcopy__(self, memo: Any) -> Self:
         twin = self._knowing(self.sparse, self.state)
         twin._lock = RLock()
+        _alive.add(twin)
         twin._running = None
         twin.__setstate__(self._fields())
         return twin
@@ -699,6 +726,27 @@ class Learner:
 fix_parameters(Learner, {"n_classes", "n_features", *COMMON})
 
 
+# A fork copies the locks, but not the threads that hold them: the child would wait for ever, and for a state that is
+# half updated. So a fork waits until no thread is within a learner.
+_alive: WeakSet[Learner] = WeakSet()
+_held: list[Learner] = []
+
+
+def _hold_all() -> None:
+    for learner in list(_alive):
+        learner._lock.acquire()
+        _held.append(learner)
+
+
+def _release_all() -> None:
+    while _held:
+        _held.pop()._lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_all, after_in_parent=_release_all, after_in_child=_release_all)
+
+
 def plays_of(first: int, columns: Columns) -> Iterator[Play]:
     """Iterate over rounds without their rows."""
     greedy, label, prob, extra = columns
@@ -715,8 +763,8 @@ def _own(field: Any) -> Any:
 
 def _with_another_class(learner: Learner) -> dict[str, Any]:
     """Return what changes in a learner that gets one more class, of which it knows nothing; raise if it cannot."""
-    learner.check_growth()
     K = learner.n_classes
+    learner.check_growth(K + 1)
     twin = type(learner)(**learner.settings() | {"n_classes": K + 1})
     size = twin.size(learner.sparse)
     axes = _class_axes(twin, size)

@@ -167,6 +167,7 @@ class Engine:
         state.find_ids()
         if state.recording is not None and (number := state.ids.get(state.recording[0].id)) is not None:
             state.complete_record(number)
+        state.recording = None
         now = self.store.now()
         for issued, number in list(state.ids.items()):
             known = self.store.known(issued)
@@ -188,10 +189,12 @@ class Engine:
         n_classes = learner.n_classes
         tally.played, tally.answered, tally.reward = [0] * n_classes, [0] * n_classes, [0.0] * n_classes
         tally.late = tally.cancelled = 0
+        tally.expired = tally.corrected
         for _, known in self.store.all_ids():
             label = known.label or 0
             tally.played[label] += 1
             tally.cancelled += known.status == Status.CANCELLED
+            tally.expired += known.status == Status.EXPIRED
             tally.late += known.status == Status.EXPIRED and known.value is not None
             if known.status == Status.ANSWERED and known.value is not None:
                 tally.answered[label] += 1
@@ -389,7 +392,7 @@ class Engine:
         """Add a class, or make a retired one active again; raise InvalidInput if the learner cannot take it."""
         checked = self.state.classes.check_new(name)
         if checked not in self.state.classes.names:
-            self.state.learner.check_growth()
+            self.state.learner.check_growth(len(self.state.classes.names) + 1)
         self.writer.changing()
         self._append(AddClass(checked), now)
         self.store.set_meta("classes", json.dumps(self.state.classes.names).encode())
