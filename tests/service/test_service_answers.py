@@ -293,11 +293,14 @@ def test_ids_that_cannot_be_are_refused(service):
 
 
 def test_ids_may_be_any_text(service):
-    for name in ("a/b", "ä €", "..", "%2e%2e/x", "a b?c#d", "\U0001f600"):
+    for name in ("a/b", "ä €", "..", "%2e%2e/x", "a b?c#d", "\U0001f600", "a\nb", "a\n", "a"):
         decide(service, id=name)
         path = "/v1/models/m/decisions/" + "".join(f"%{byte:02x}" for byte in name.encode())
         found = service.client.get(path)
         assert (found.status_code, found.json()["id"]) == (200, name)
+    assert service.client.delete("/v1/models/m/decisions/a%0A").status_code == 200
+    assert service.client.get("/v1/models/m/decisions/a%0A").json()["status"] == "cancelled"
+    assert service.client.get("/v1/models/m/decisions/a").json()["status"] == "open"
 
 
 def test_the_same_request_again_gets_the_same_reply(service):
@@ -458,6 +461,14 @@ def test_a_damaged_journal_does_not_keep_the_others_from_being_served(tmp_path):
             assert f"model '{name}' cannot be served: " in reply.json()["detail"]
             assert f"repair {name}.db in the folder of the service, and start it" in reply.json()["hint"]
             assert str(tmp_path) not in reply.text
+
+
+def test_a_crash_while_a_model_is_created_does_not_keep_its_name(tmp_path):
+    """It may leave an empty file; the request that was not answered is sent again."""
+    Path(tmp_path, "m.db").touch()
+    with serving(tmp_path) as service:
+        service.make("m", features=1)
+        assert service.decide([1.0], "m").status_code == 200
 
 
 @pytest.mark.parametrize("place", ["{path}", "{whole}"])

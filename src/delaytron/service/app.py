@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import UNSET
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import BaseRoute, Route
 
 from delaytron.errors import DelaytronError, InvalidInput
@@ -30,6 +31,15 @@ _read_model = BodyReader(messages.NewModel, '{"name": "router", "classes": ["sma
 _read_decisions = BodyReader(messages.DecisionBody, '{"features": {"tokens": 512}}').read
 _read_feedback = BodyReader(messages.FeedbackBody, '{"id": "req-17", "correct": true}').read
 _read_class = BodyReader(messages.NewClass, '{"name": "huge"}').read
+
+
+class TextConvertor(PathConvertor):
+    """Any text. Starlette's `path` ends before a newline: a request about an id with one would be about another id."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("text", TextConvertor())
 
 
 class Handlers:

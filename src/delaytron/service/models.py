@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from delaytron.errors import DelaytronError, JournalError
+from delaytron.journal.database import has_journal
 from delaytron.journal.ids import check_id
 from delaytron.journal.store import BusyError
 from delaytron.model import facts
@@ -122,6 +123,8 @@ class Models:
         """Open all journals of the folder; one that cannot be opened is refused, and the others are served."""
         for path in sorted(self._folder.glob(f"*{ENDING}")):
             try:
+                if not has_journal(path):
+                    continue  # empty: a crash came while it was created, so that was not acknowledged
                 engine = await asyncio.to_thread(_compiled, reopen_engine, path)
                 self._served[path.stem] = ServedModel(path.stem, engine, self._limits)
             except DelaytronError as problem:

@@ -62,14 +62,14 @@ ROUTES = (
     ),
     RouteInfo(
         "GET",
-        f"{MODEL}/decisions/{{id:path}}",
+        f"{MODEL}/decisions/{{id:text}}",
         "show_decision",
         "A decision and its status",
         replies={200: messages.DecisionState},
     ),
     RouteInfo(
         "DELETE",
-        f"{MODEL}/decisions/{{id:path}}",
+        f"{MODEL}/decisions/{{id:text}}",
         "cancel",
         "Cancel an open decision; later feedback for it is ignored",
         replies={200: messages.FeedbackReply},
@@ -87,7 +87,7 @@ ROUTES = (
     ),
     RouteInfo(
         "GET",
-        f"{MODEL}/explanations/{{id:path}}",
+        f"{MODEL}/explanations/{{id:text}}",
         "explain",
         "Why a class looks best for the features of a decision",
         replies={200: messages.ExplanationReply},
@@ -104,7 +104,7 @@ ROUTES = (
     ),
     RouteInfo(
         "DELETE",
-        f"{MODEL}/classes/{{label:path}}",
+        f"{MODEL}/classes/{{label:text}}",
         "retire_class",
         "Retire a class: it is not chosen any more",
         ADMIN,
@@ -198,7 +198,7 @@ def document() -> bytes:
         if route.body is not None:
             content = {"application/json": {"schema": schema(ALONE_OR_MANY.get(route.body, route.body))}}
             operation["requestBody"] = {"required": True, "content": content}
-        paths.setdefault(route.path.replace(":path}", "}"), {})[route.method.lower()] = operation
+        paths.setdefault(route.path.replace(":text}", "}"), {})[route.method.lower()] = operation
     _, components = msgspec.json.schema_components(types, ref_template=REF)
     components["DecisionRequest"]["properties"]["features"] = FEATURES
     return msgspec.json.encode(

@@ -1,14 +1,17 @@
 """Decisions and answers on PostgreSQL: what is said to each, and that it is done once."""
 
 import asyncio
+from threading import Thread
 
 import pytest
-from postgres_play import PATIENCE, ask, check_state, decide, feedback, make, run, serving, until_learned
+from postgres_play import PATIENCE, ask, check_state, decide, feedback, make, run, serving, until, until_learned
 
+from delaytron.answers import Status
 from delaytron.errors import ConflictingDecision, ConflictingFeedback, InvalidInput, UnknownDecision
 from delaytron.service import messages
 from delaytron.service.backend import Repeatable
-from delaytron.service.postgres.frontend import GroupQueue
+from delaytron.service.postgres import learner, schema
+from delaytron.service.postgres.frontend import DecisionWriter, GroupQueue
 from delaytron.service.postgres.learner import purge_model
 from delaytron.service.problems import Conflict, Gone, TooLarge, TooMany, Unavailable, UnknownModel
 from delaytron.service.security import Limits
@@ -310,6 +313,85 @@ def test_limits(dsn):
             await backend.add_class("router", messages.NewClass("d"))
 
     run(scenario, dsn, limits=Limits(models=2, batch=3, open_decisions=4, classes=3))
+
+
+def test_decisions_that_could_not_be_written_do_not_count_as_open(dsn, monkeypatch):
+    """Else a database that was away for a moment would leave a front end that refuses everything at its limit."""
+
+    async def scenario(backend):
+        await make(backend)
+        with monkeypatch.context() as patched:
+
+            async def away(self, group):
+                raise Unavailable("away", "try again")
+
+            patched.setattr(DecisionWriter, "_write", away)
+            backend._decisions._queue._write = backend._decisions._write
+            for _ in range(5):
+                with pytest.raises(Unavailable):
+                    await decide(backend)
+        backend._decisions._queue._write = backend._decisions._write
+
+        async def decides():
+            try:
+                return await decide(backend)
+            except Unavailable:  # the published state is being loaded
+                return None
+
+        await until(decides)
+
+    run(scenario, dsn, limits=Limits(open_decisions=3))
+
+
+def test_a_late_answer_during_a_purge_is_kept(dsn):
+    async def before(backend):
+        await make(backend, expire_after="0.2s")
+        await decide(backend, "late")
+
+        async def has_expired():
+            return ask(dsn, "SELECT status FROM delaytron.ids") == [(Status.EXPIRED,)]
+
+        await until(has_expired)
+
+    async def answers(backend):
+        assert await feedback(backend, "late", True) == "late"
+        await until_learned(dsn)
+
+    run(before, dsn)  # a snapshot is kept at the end
+    values = {"model": ask(dsn, "SELECT number FROM delaytron.models")[0][0], "age": 0}
+    with schema.reading(dsn) as connection:
+        connection.execute(schema.PURGEABLE, values)
+        thread = Thread(target=run, args=(answers, dsn))
+        thread.start()
+        thread.join()
+        connection.execute(schema.MARK_PURGED, values)
+        assert connection.execute(schema.DROP_FACTS, values).rowcount == 2
+    check_state(dsn)
+
+
+def test_old_idempotency_keys_are_dropped_a_few_at_a_time(dsn, monkeypatch):
+    monkeypatch.setattr(learner, "MOST_REPLIES", 2)
+
+    async def scenario(backend):
+        await make(backend)
+        day = 24 * 3600 * 10**9
+        ask(
+            dsn,
+            "INSERT INTO delaytron.replies SELECT 1, number::text, '', '', delaytron.now() - 2 * %s "
+            "FROM generate_series(1, 5) AS number",
+            (day,),
+        )
+        ask(dsn, "INSERT INTO delaytron.replies VALUES (1, 'new', '', '')")
+
+    run(scenario, dsn, learns=False)
+
+    async def learns(backend):
+        async def are_dropped():
+            return ask(dsn, "SELECT key FROM delaytron.replies") == [("new",)]
+
+        await until(are_dropped)
+
+    run(learns, dsn)
 
 
 def test_what_is_known_of_decisions(dsn):

@@ -275,10 +275,17 @@ def test_a_front_end_finds_decisions_for_a_class_that_it_has_not_heard_of(dsn, m
     run(scenario, dsn, learns=False)
 
 
-def test_a_learner_that_cannot_grow_says_so(dsn):
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"learner": "newtron"}, "newtron cannot take another class"),
+        ({"parameters": {"explore_floor": 0.3}}, "explore_floor must be from 0 to 1/K = 0.25"),
+    ],
+)
+def test_a_learner_that_cannot_grow_says_so(dsn, asked, message):
     async def scenario(backend):
-        await make(backend, learner="newtron")
-        with pytest.raises(InvalidInput, match="newtron cannot take another class"):
+        await make(backend, **asked)
+        with pytest.raises(InvalidInput, match=message):
             await backend.add_class("router", messages.NewClass("d"))
         assert (await backend.model("router")).classes == ["a", "b", "c"]
 

@@ -1,6 +1,7 @@
 """The learner on PostgreSQL: one at a time, taken over when it is gone, and no row is missed or taken twice."""
 
 import asyncio
+from threading import Event
 from time import monotonic
 
 import psycopg
@@ -13,7 +14,7 @@ from delaytron.model import facts
 from delaytron.service import messages
 from delaytron.service.postgres import learner as learning
 from delaytron.service.postgres.backend import PostgresBackend
-from delaytron.service.postgres.schema import LEARNING, LOCKS
+from delaytron.service.postgres.schema import CLOCK, LEARNING, LOCKS
 
 pytestmark = pytest.mark.xdist_group("bandit_logit")
 
@@ -356,3 +357,48 @@ async def _alone(scenario, dsn):
     backend = PostgresBackend(dsn)
     await backend.start()
     return await scenario(backend)
+
+
+def test_a_model_that_this_version_cannot_load_does_not_stop_the_others(dsn):
+    """A newer process may have made it, with a learner that this one has not."""
+
+    async def make_both(backend):
+        for name in ("router", "newer"):
+            await make(backend, name=name, learner="delaytron")
+            await decide(backend, "x", name=name)
+
+    run(make_both, dsn, learns=False)
+    ask(
+        dsn,
+        "UPDATE delaytron.models SET recipe = convert_to("
+        "replace(convert_from(recipe, 'UTF8'), '\"delaytron\"', '\"unheard\"'), 'UTF8') WHERE name = 'newer'",
+    )
+    counted = "SELECT count(*) FROM delaytron.facts JOIN delaytron.models ON model = number "
+    counted += f"WHERE name = 'router' AND kind = {facts.RECORDED}"
+
+    async def scenario(backend):
+        async def is_learned():
+            return ask(dsn, counted) == [(1,)]
+
+        await until(is_learned)
+        assert backend.is_learning
+
+    run(scenario, dsn)
+    check_state(dsn)
+
+
+def test_the_connection_is_used_while_a_thread_works(monkeypatch):
+    """PostgreSQL ends a session that is idle for long."""
+    asked, enough = [], Event()
+
+    async def fetch(connection, sql):
+        asked.append((connection, sql))
+        if len(asked) == 3:
+            enough.set()
+
+    monkeypatch.setattr(learning, "fetch", fetch)
+    monkeypatch.setattr(learning, "ALIVE", 0.01)
+    assert asyncio.run(learning.in_thread("connection", lambda: enough.wait(PATIENCE)))
+    assert asked[:3] == [("connection", CLOCK)] * 3
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(learning.in_thread("connection", lambda: 1 / 0))

@@ -188,13 +188,13 @@ class PostgresBackend:
     async def add_class(self, name: str, wanted: messages.NewClass) -> messages.ModelReply:
         """Add a class, or one that was retired; other front ends know it after their next refresh."""
         front = await self._find(name)
-        if wanted.name not in front.state.classes.names:
-            front.state.learner.check_growth()
 
         def change(classes: Classes) -> AddClass:
             checked = classes.check_new(wanted.name)
             if classes.add(checked):
+                # Under the lock, and by the names in the table: what is committed here, the learner must be able to do.
                 self._limits.check_classes(len(classes.names))
+                front.state.learner.check_growth(len(classes.names))
             return AddClass(checked)
 
         return await self._change_classes(front, change)

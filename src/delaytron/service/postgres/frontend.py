@@ -429,6 +429,9 @@ class DecisionWriter:
                 if before is not None:
                     return before
                 made = await self._without_issued(front, made)
+            except Unavailable:
+                front.version = NO_VERSION  # the copy counts these decisions as open: load the published state again
+                raise
             else:
                 return made.replies
         raise Unavailable("other requests write the same decisions at the same time", "try again")

@@ -7,12 +7,12 @@ which need no running service, are here as well.
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from logging import getLogger
 from threading import RLock
 from time import monotonic
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -35,6 +35,7 @@ from delaytron.service.messages import StatsReply
 from delaytron.service.postgres import schema
 from delaytron.service.postgres.schema import Connection, Rows, connect, fetch, reading
 
+T = TypeVar("T")
 Seconds: TypeAlias = dict[int, tuple[int, int]]  # second -> decisions, and how many of them explored
 
 PAUSE = 0.05  # seconds between two reads of the inbox
@@ -44,6 +45,8 @@ SHARE = 0.25  # of the time that publishing may take
 CLEAN = 60.0  # seconds between two checks of the models in whose inbox nothing arrives
 STUCK = 10.0  # seconds until a model is tried again whose inbox could not be applied
 MOST = 2000  # rows taken, or decisions expired, in one transaction
+MOST_REPLIES = 10_000  # old idempotency keys dropped in one pass
+ALIVE = 10.0  # seconds between two signs of life while a thread works
 FACTS_A_SNAPSHOT = 20_000
 SESSION = {  # a learner that hangs, or whose machine fails, loses its lock
     "statement_timeout": "60s",
@@ -169,15 +172,26 @@ def pack_published(state: State, recipe: Recipe, stats: StatsReply, seconds: Sec
     return compress(pack_state(State(twin, state.encoder, state.classes, state.tally), recipe, more))
 
 
+async def in_thread(connection: Connection, function: Callable[..., T], *args: Any) -> T:
+    """Return what a function returns in a thread; the connection is used meanwhile, however long that takes.
+
+    PostgreSQL ends a session that is idle for long, so that a process that hangs loses the lock. This one works.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(function, *args))
+    while not (await asyncio.wait({work}, timeout=ALIVE))[0]:
+        await fetch(connection, schema.CLOCK)
+    return work.result()
+
+
 async def load_model(connection: Connection, number: int) -> FoldedModel:
     """Return the state of a model after its last fact: the newest snapshot, and the facts after it replayed."""
     ((recipe,),) = await fetch(connection, schema.RECIPE, number)
     rows = await fetch(connection, schema.NEWEST_SNAPSHOT, number)
     snapshot = Snapshot(*rows[0]) if rows else None
-    model = await asyncio.to_thread(FoldedModel, number, Recipe.from_bytes(recipe), snapshot)
-    await asyncio.to_thread(model.state.learner.compile)
+    model = await in_thread(connection, FoldedModel, number, Recipe.from_bytes(recipe), snapshot)
+    await in_thread(connection, model.state.learner.compile)
     while rows := await fetch(connection, schema.FACTS_AFTER, number, model.seq, schema.PAGE):
-        await asyncio.to_thread(model.replay, map(schema.as_fact, rows))
+        await in_thread(connection, model.replay, map(schema.as_fact, rows))
     return model
 
 
@@ -206,6 +220,8 @@ class LearnerTask:
                 log.warning("the learner starts again: %s", schema.database_error(problem))
             except DelaytronError as problem:
                 log.warning("the learner starts again: %s", problem)
+            except Exception:  # such as no more threads: nobody waits for this task, so it would end without a word
+                log.exception("the learner starts again")
             finally:
                 self.is_learning = False
             await self._pause(RETRY)
@@ -259,6 +275,7 @@ class Passes:
         self._publications: dict[int, _Publication] = {}
         self._stuck: dict[int, float] = {}
         self._clean = 0.0
+        self._drop = 0.0
 
     async def run(self) -> bool:
         """Learn from the inbox and publish; return whether there may be more rows in the inbox."""
@@ -275,7 +292,16 @@ class Passes:
             # The transaction of all models was rolled back: their states are loaded again, without this one.
             self._models.clear()
         for number in list(self._models):
-            await self._publish(number)
+            try:
+                await self._publish(number)
+            except schema.DATABASE_ERRORS:
+                raise
+            except Exception:  # the other models must go on
+                self._postpone(number)
+                del self._models[number]
+        if monotonic() >= self._drop:
+            dropped = await self._connection.execute(schema.DROP_REPLIES, (REPLIES_KEPT, MOST_REPLIES))
+            self._drop = monotonic() + (0.0 if dropped.rowcount == MOST_REPLIES else CLEAN)
         return taken == MOST
 
     async def finish(self) -> None:
@@ -288,7 +314,9 @@ class Passes:
             return
         try:
             model = await load_model(self._connection, number)
-        except DelaytronError:  # such as a damaged fact; the other models must go on
+        except schema.DATABASE_ERRORS:
+            raise
+        except Exception:  # a damaged fact, or a learner that this version has not; the other models must go on
             self._postpone(number)
         else:
             self._models[number] = model
@@ -299,9 +327,8 @@ class Passes:
         self._stuck[number] = monotonic() + STUCK
 
     async def _clean_up(self) -> None:
-        """Drop old idempotency keys; load models in which decisions expire, and those that were not published."""
+        """Load models in which decisions expire, and those that were not published."""
         self._clean = monotonic() + CLEAN
-        await self._connection.execute(schema.DROP_REPLIES, (REPLIES_KEPT,))
         for number, recipe in await self._rows(schema.RECIPES):
             if Recipe.from_bytes(recipe).asked["expire_after"] is not None:
                 await self._load(number)
@@ -322,11 +349,16 @@ class Passes:
                 arrived[number].append(Arrived(*row))
             for number, rows in arrived.items():
                 try:
-                    await asyncio.to_thread(self._models[number].fold, rows)
+                    await in_thread(self._connection, self._models[number].fold, rows)
                 except Exception as problem:
                     raise _StuckError(number) from problem
             for model in self._models.values():
-                await self._expire_due(model, wall)
+                try:
+                    await self._expire_due(model, wall)
+                except schema.DATABASE_ERRORS:
+                    raise
+                except Exception as problem:
+                    raise _StuckError(model.number) from problem
             new = [(model.number, fact) for model in self._models.values() for fact in model.new]
             if new:
                 await self._connection.execute(schema.APPEND, schema.fact_columns(new))
@@ -362,17 +394,17 @@ class Passes:
             started = monotonic()
             ((wall,),) = await self._rows(schema.CLOCK)
             content = (model.state, model.recipe, model.stats(wall), model.seconds(wall))
-            body = await asyncio.to_thread(pack_published, *content)
+            body = await in_thread(self._connection, pack_published, *content)
             names = None
             if model.has_new_names:  # front ends need them for explanations
                 encoder = model.state.encoder
-                names = await asyncio.to_thread(lambda: compress(json.dumps(encoder.names()).encode()))
+                names = await in_thread(self._connection, lambda: compress(json.dumps(encoder.names()).encode()))
             await self._connection.execute(schema.PUBLISH, (model.number, model.seq, wall, body, names))
             model.has_new_names = False
             known.seq = model.seq
             known.due = monotonic() + max(PUBLISH, (monotonic() - started) / SHARE)
         if model.seq - known.snapshot >= (1 if at_once else FACTS_A_SNAPSHOT):
-            body = await asyncio.to_thread(model.pack)
+            body = await in_thread(self._connection, model.pack)
             async with self._connection.transaction():
                 await self._connection.execute(schema.PUT_SNAPSHOT, (number, model.seq, body))
                 await self._connection.execute(schema.DROP_SNAPSHOTS, (number, number, KEPT_SNAPSHOTS))

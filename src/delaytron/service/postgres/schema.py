@@ -53,6 +53,7 @@ TABLES = (
         place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, model int NOT NULL, kind smallint NOT NULL,
         id text COLLATE "C", wall bigint NOT NULL DEFAULT delaytron.now(), body bytea NOT NULL)
         WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000)""",
+    "CREATE INDEX waiting ON delaytron.inbox (model, id)",
     """CREATE TABLE delaytron.facts (
         model int NOT NULL, seq bigint NOT NULL, kind smallint NOT NULL, id text COLLATE "C", wall bigint NOT NULL,
         clock bigint NOT NULL, body bytea NOT NULL, checksum bigint NOT NULL, PRIMARY KEY (model, seq))""",
@@ -66,6 +67,7 @@ TABLES = (
     """CREATE TABLE delaytron.replies (
         model int NOT NULL, key text COLLATE "C" NOT NULL, fingerprint bytea NOT NULL, reply bytea NOT NULL,
         wall bigint NOT NULL DEFAULT delaytron.now(), PRIMARY KEY (model, key))""",
+    "CREATE INDEX old ON delaytron.replies (wall)",
     *(
         f"ALTER TABLE delaytron.{table} ALTER COLUMN body SET STORAGE EXTERNAL"  # it is compressed
         for table in ("snapshots", "published")
@@ -228,7 +230,12 @@ DROP_SNAPSHOTS = """
 DELETE FROM delaytron.snapshots WHERE model = %s AND seq NOT IN (
     SELECT seq FROM delaytron.snapshots WHERE model = %s ORDER BY seq DESC LIMIT %s)
 """
-DROP_REPLIES = "DELETE FROM delaytron.replies WHERE wall < delaytron.now() - %s"
+# A few at a time, so that it ends in time however many there are. The subquery lets the index be used, as `now` is
+# volatile.
+DROP_REPLIES = """
+DELETE FROM delaytron.replies WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM delaytron.replies WHERE wall < (SELECT delaytron.now()) - %s ORDER BY wall LIMIT %s))
+"""
 NUMBER = "SELECT number, recipe FROM delaytron.models WHERE name = %s"
 SNAPSHOTS = "SELECT seq, body FROM delaytron.snapshots WHERE model = %s ORDER BY seq"
 COUNT_FACTS = "SELECT count(*), coalesce(max(seq), 0) FROM delaytron.facts WHERE model = %s AND seq > %s"
@@ -243,7 +250,11 @@ HAVING max(facts.seq) <= (SELECT min(seq) FROM delaytron.snapshots WHERE model =
     AND max(facts.wall) < delaytron.now() - %(age)s
 """  # noqa: S608
 MARK_PURGED = "UPDATE delaytron.ids SET purged = true WHERE model = %(model)s AND id IN (SELECT id FROM settled)"
-DROP_FACTS = "DELETE FROM delaytron.facts WHERE model = %(model)s AND id IN (SELECT id FROM settled)"
+# A late answer may have become a fact since PURGEABLE: that one stays, it may be in no snapshot.
+DROP_FACTS = """
+DELETE FROM delaytron.facts WHERE model = %(model)s AND id IN (SELECT id FROM settled)
+    AND seq <= (SELECT min(seq) FROM delaytron.snapshots WHERE model = %(model)s)
+"""
 
 # Rows
 
