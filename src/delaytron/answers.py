@@ -185,6 +185,5 @@ def never_issued(id: str) -> UnknownDecision:
 
 def _shown_answer(answering: Answering, value: float) -> str:
     if answering.feedback_type == "label":
-        place = int(value)  # of a class that another process has added, and that is not known here yet?
-        return repr(answering.classes[place]) if place < len(answering.classes) else f"class number {place}"
+        return repr(answering.classes[int(value)])
     return {0.0: "'wrong'", 1.0: "'correct'"}.get(value, f"reward {value}")

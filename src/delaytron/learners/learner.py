@@ -733,7 +733,13 @@ _held: list[Learner] = []
 
 
 def _hold_all() -> None:
-    for learner in list(_alive):
+    while True:
+        try:
+            learners = list(_alive)
+            break
+        except RuntimeError:  # another thread makes learners: the set has changed
+            pass
+    for learner in learners:
         learner._lock.acquire()
         _held.append(learner)
 

@@ -275,6 +275,24 @@ def test_a_front_end_finds_decisions_for_a_class_that_it_has_not_heard_of(dsn, m
     run(scenario, dsn, learns=False)
 
 
+def test_an_answer_that_is_a_class_of_another_front_end_does_not_spoil_its_group(dsn, monkeypatch):
+    monkeypatch.setattr(postgres, "REFRESH", 1000.0)
+
+    async def scenario(backend):
+        await make(backend, learner="perceptron")
+        async with serving(dsn, learns=False) as other:
+            for name in ("x", "y"):
+                await decide(other, name)
+            await backend.add_class("router", messages.NewClass("d"))
+            assert await feedback(backend, "x", label="d") == "accepted"
+            both = [messages.FeedbackRequest(name, label="a") for name in ("x", "y")]
+            conflict, accepted = await other.feedback("router", both)
+            assert "are being loaded" in str(conflict)
+            assert accepted == "accepted"
+
+    run(scenario, dsn, learns=False)
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

@@ -579,6 +579,8 @@ def _plan(answer: SubmittedAnswer, known: Known | None) -> Change | Result | Exc
         result: Any = reply(answer.id, known, value, answering)
     except DelaytronError as problem:
         return problem
+    except IndexError:  # the stored answer is a class that another front end has added since the last refresh
+        return Unavailable(f"the classes of model {answer.front.row.name!r} are being loaded", "try again")
     body = facts.encode(value)
     if result == "accepted":
         return Change(Status.OPEN, False, Status.ANSWERED, value, facts.ANSWERED, body, result)
