@@ -76,10 +76,8 @@ class PostgresBackend:
         self._learner = LearnerTask(self._connections.parameters) if learns else None
         self._tasks: list[asyncio.Task[None]] = []
         self._has_tables = asyncio.Event()
-        self._unready: tuple[Text, Text] | None = (
-            "the database has not been reached yet",
-            "try again",
-        )  # problem and hint
+        # Problem and hint.
+        self._unready: tuple[Text, Text] | None = ("the database has not been reached yet", "try again")
 
     # Start and stop
 

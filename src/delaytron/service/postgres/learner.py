@@ -220,7 +220,7 @@ class LearnerTask:
                 log.warning("the learner starts again: %s", schema.database_error(problem))
             except DelaytronError as problem:
                 log.warning("the learner starts again: %s", problem)
-            except Exception:  # such as no more threads: nobody waits for this task, so it would end without a word
+            except Exception:  # such as no more threads; this task is awaited only at the end
                 log.exception("the learner starts again")
             finally:
                 self.is_learning = False
