@@ -1,5 +1,6 @@
 """Limits: sizes, rates, slow clients, keys, and requests of other sites."""
 
+import asyncio
 import json
 import socket
 from threading import Thread
@@ -13,6 +14,8 @@ from test_service_answers import said
 
 from delaytron.service import server
 from delaytron.service.app import make_app
+from delaytron.service.endpoint import Endpoint, Gate, Reply
+from delaytron.service.metrics import Metrics
 from delaytron.service.models import Models
 from delaytron.service.problems import TooMany, headers_of
 from delaytron.service.security import ApiKeys, Limits, RateLimit
@@ -127,6 +130,30 @@ def test_rates_are_limited_by_key_and_for_unknown_keys_by_address(tmp_path):
         guesses = {call(f"guess-number-{number:010}").status_code for number in range(40)}
         assert guesses == {401, 429}  # so keys cannot be guessed quickly
         assert service.client.get("/healthz").status_code == 200
+
+
+def status_of(gate, authorization):
+    """Return the status of a GET request with a header, without a server."""
+    sent = []
+
+    async def handler(call):
+        return Reply(b"")
+
+    async def receive():
+        return {"type": "http.request"}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"headers": [(b"authorization", authorization.encode())], "path_params": {}, "client": ("127.0.0.1", 1)}
+    asyncio.run(Endpoint(gate, "/", handler, "client")(scope, receive, send))
+    return sent[0]["status"]
+
+
+def test_a_key_has_one_rate_however_its_header_is_spelled():
+    gate = Gate(ApiKeys([("client", CLIENT_KEY)]), Limits(), RateLimit(1.0, clock=lambda: 0.0), Metrics())
+    spellings = [f"Bearer {CLIENT_KEY}", f"bearer {CLIENT_KEY}", f"BEARER   {CLIENT_KEY} "]
+    assert [status_of(gate, spelling) for spelling in spellings] == [200, 200, 429]
 
 
 def test_keys_have_scopes(guarded):

@@ -96,9 +96,9 @@ def admit(gate: Gate, scope: dict[str, Any], headers: dict[bytes, bytes], needed
         return
     key = headers.get(b"authorization", b"").decode("latin-1") or None
     if gate.rate is not None:
-        # By address where the key is unknown: else every guessed key would have a limit of its own.
-        is_known = key is not None and gate.keys.scope_of(key) is not None
-        gate.rate.take(str(key) if is_known else (scope.get("client") or ("",))[0])
+        # By the key and not by the header, which can spell one key in many ways. By address where the key is unknown:
+        # else every guessed key would have a limit of its own.
+        gate.rate.take(gate.keys.find(key) or (scope.get("client") or ("",))[0])
     gate.keys.require(key, needed)
 
 

@@ -56,20 +56,22 @@ class ApiKeys:
     def __len__(self) -> int:
         return len(self._scopes)
 
-    def scope_of(self, authorization: str | None) -> Scope | None:
-        """Return the scope of the header `Authorization: Bearer KEY`; None if it has no known key.
-
-        If no keys are set, every request is an admin's.
-        """
-        if not self._scopes:
-            return "admin"
+    def find(self, authorization: str | None) -> bytes | None:
+        """Return the hash of the key in the header `Authorization: Bearer KEY`; None if it has no known key."""
         scheme, _, key = (authorization or "").partition(" ")
         given = self._digest(key.strip(" ")[: LONGEST_KEY + 1] if scheme.lower() == "bearer" else "")
-        found: Scope | None = None
-        for digest, scope in self._scopes.items():  # all of them, also after the right one
-            same = hmac.compare_digest(given, digest)
-            found = scope if same else found
+        found = None
+        for known in self._scopes:  # all of them, also after the right one
+            same = hmac.compare_digest(given, known)
+            found = known if same else found
         return found
+
+    def scope_of(self, authorization: str | None) -> Scope | None:
+        """Return the scope of a header's key; None if it has no known key. Without keys every request is an admin's."""
+        if not self._scopes:
+            return "admin"
+        found = self.find(authorization)
+        return None if found is None else self._scopes[found]
 
     def require(self, authorization: str | None, scope: Scope) -> None:
         """Raise Unauthorized if a request has no known key, and Forbidden if that of an admin is needed."""
@@ -287,9 +289,9 @@ class RateLimit:
     def __init__(self, rate: float, clock: Callable[[], float] = monotonic) -> None:
         self._rate = rate
         self._clock = clock
-        self._buckets: dict[str, tuple[float, float]] = {}  # client -> tokens, time of the count
+        self._buckets: dict[str | bytes, tuple[float, float]] = {}  # client -> tokens, time of the count
 
-    def take(self, client: str) -> None:
+    def take(self, client: str | bytes) -> None:
         """Take a token of a client; raise TooMany if there is none."""
         now = self._clock()
         size = 2 * max(1.0, self._rate)
