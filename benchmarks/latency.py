@@ -2,7 +2,6 @@
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -10,11 +9,9 @@ from collections import deque
 from pathlib import Path
 from time import perf_counter_ns
 
-import numpy as np
-
 import delaytron as dt
 from data import GAMMA, clouds
-from report import Sheet
+from report import Sheet, quantiles
 
 # ---------------------------------------------------------------------- one decision at a time
 
@@ -24,7 +21,9 @@ def online(quick):
     pairs = 5_000 if quick else 20_000
     rows = []
     for name, late in (("feedback at once", 0), ("feedback 100 rounds late", 100)):
-        turns = [[quantiles(make, pairs, late) for make in LEARNERS.values()] for _ in range(1 if quick else 3)]
+        turns = [
+            [quantiles(pair_times(make, pairs, late)) for make in LEARNERS.values()] for _ in range(1 if quick else 3)
+        ]
         for learner, measured in zip(LEARNERS, zip(*turns, strict=True), strict=True):
             middle, slow = min(measured)
             rows.append([f"{learner}, {name}", f"{middle / 1e3:.1f} us", f"{slow / 1e3:.1f} us"])
@@ -43,12 +42,6 @@ def default_learner(data):
 
 
 LEARNERS = {"`delaytron`": delaytron, f"`{dt.DEFAULT_LEARNER}`": default_learner}
-
-
-def quantiles(make, pairs, late):
-    """Return the median and the highest hundredth of the nanoseconds of pairs."""
-    times = pair_times(make, pairs, late)
-    return statistics.median(times), float(np.quantile(times, 0.99))
 
 
 def pair_times(make, pairs, late):

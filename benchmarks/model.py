@@ -4,7 +4,6 @@ Named features beside Vowpal Wabbit on the same ones, durable decisions beside t
 """
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from time import perf_counter, perf_counter_ns
 import numpy as np
 
 import delaytron as dt
-from report import Sheet
+from report import Sheet, quantiles
 
 K = 10
 CLASSES = [f"class {label}" for label in range(K)]
@@ -67,11 +66,6 @@ def model_online(quick):
         "the features, its probabilities are predicted, a label is drawn, and the text with the answer is learned.",
     ]
     return Sheet("A model in memory", ["", "median", "99 %"], rows, notes)
-
-
-def quantiles(times):
-    """Return the median and the highest hundredth."""
-    return statistics.median(times), float(np.quantile(times, 0.99))
 
 
 def model_times(played):
@@ -219,7 +213,7 @@ model.close()
 
 def opening(quick):
     """Measure how long it takes to open a journal of many answered decisions."""
-    count = 29_000 if quick else 1_009_000  # 18,000 facts after the last snapshot, of at most 20,000
+    count = 29_000 if quick else 1_009_000  # 18,000 facts after the last snapshot; at most 50,000
     rows = []
     with tempfile.TemporaryDirectory(prefix="delaytron-journal-", dir=".") as folder:
         path = Path(folder, "large.db")

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import statistics
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,11 @@ def error_cell(errors):
     """Return the mean of the errors of runs, and half its 95 % interval."""
     mean = mean_of(np.array(errors))
     return f"{short(mean.value)} ± {short(mean.margin)}"
+
+
+def quantiles(times):
+    """Return the median of some times, and the time that one in a hundred exceeds."""
+    return statistics.median(times), float(np.quantile(times, 0.99))
 
 
 def machine():

@@ -1,12 +1,13 @@
 """How fast the package is, as ratios against plain loops that are measured in the same minutes.
 
 ``python benchmarks/speed.py`` prints the tables; ``--quick`` measures less, ``--full`` also what takes long, and
-``--write`` also writes RESULTS.md.
+``--write`` also puts the tables into RESULTS.md.
 All on one thread and in float64 unless said otherwise. Contestants take turns and each keeps its best time, and
 on one thread it is CPU time that counts: a busy machine then slows all of them or none.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -172,11 +173,20 @@ def threads(quick):
     )
 
 
+def updated(page, sheets):
+    """Return the page of results with these sheets; sections of other scripts stay."""
+    parts = [part.strip() for part in re.split(r"^(?=## )", page, flags=re.MULTILINE)[1:]]
+    sections = {part.partition("\n")[0]: part for part in parts}
+    sections |= {f"## {sheet.title}": markdown(sheet).strip() for sheet in sheets}
+    head = f"# Measured speed\n\nBy `python benchmarks/speed.py --write` on {machine()}."
+    return "\n\n".join([head, *sections.values()]) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds and repeats")
     parser.add_argument("--full", action="store_true", help="also open a journal of a million decisions")
-    parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.name}")
+    parser.add_argument("--write", action="store_true", help=f"also write the tables to {RESULTS.name}")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(machine(), "", highlight=False)
@@ -186,8 +196,7 @@ def main():
         sheets.append(section(options.quick))
         show(console, sheets[-1])
     if options.write:
-        head = ["# Measured speed", "", f"By `python benchmarks/speed.py --write` on {machine()}.", ""]
-        RESULTS.write_text("\n".join([*head, *map(markdown, sheets)]))
+        RESULTS.write_text(updated(RESULTS.read_text(), sheets))
 
 
 if __name__ == "__main__":
