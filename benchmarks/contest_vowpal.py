@@ -47,7 +47,7 @@ class Reported(NamedTuple):
 
 
 class Player:
-    """Plays what is not stored, and says how far it is."""
+    """Plays runs that are not stored, and prints its progress."""
 
     def __init__(self, store):
         self.store = store
@@ -141,7 +141,7 @@ def sheet(rows, largest_class, plan, raw=False):
 
 
 def notes(plan, raw):
-    """Say how the figures came about."""
+    """Return notes on how the figures were measured."""
     finals = ", ".join(f"{count} over {rounds:,} rounds" for rounds, count in plan.finals)
     return [
         "Error of the played labels with the 95 % interval by Student's t, every answer learned from at once. Run i "

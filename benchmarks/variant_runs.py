@@ -34,7 +34,6 @@ class Variant:
     random_features: int = 0
     bandwidth: float = 1.0  # of the random features, in root mean square distances between rows
     sample: int = 0  # of how many rows random features know mean and deviation; all if 0
-    data: tuple[str, ...] = ()  # the only sets on which it is played, if any
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Task:
 
 
 class Store:
-    """The errors of finished tasks, a line of JSON each, so that what was ended can be continued."""
+    """The errors of finished tasks, a line of JSON each, so that an interrupted comparison resumes."""
 
     def __init__(self, path):
         self.path = path
@@ -74,7 +73,7 @@ def _key(values):
 
 
 def _entry(line):
-    """Return what a line says; None for one that was cut off, or is empty."""
+    """Return what a line says; None for a truncated or empty one."""
     try:
         values = json.loads(line)
     except ValueError:

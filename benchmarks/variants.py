@@ -23,11 +23,6 @@ DATASETS = ("digits", "usps", "ecoli", "abalone", "fashion_mnist", "cifar10", "s
 STORE = Path("results/variants.jsonl")
 
 
-def tasks_of(variant, options):
-    data = [name for name in options.data if name in (variant.data or DATASETS)]
-    return [Task(*pair, options.rounds, options.seed, options.runs) for pair in product(data, options.delay)]
-
-
 def difference(errors, defaults):
     """Return the mean difference of paired runs, with its interval, in 1e-4."""
     return mean_of(1e4 * (np.array(errors) - np.array(defaults)))
@@ -81,7 +76,7 @@ def parse(arguments=None):
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=100_000)
-    parser.add_argument("--data", nargs="+", default=DATASETS)
+    parser.add_argument("--data", nargs="+", choices=DATASETS, default=DATASETS)
     parser.add_argument("--delay", nargs="+", default=["1", "5000"], help="as `delaytron run --delay` takes it")
     parser.add_argument("--stored", action="store_true", help="play nothing, show what was played before")
     parser.add_argument("--store", type=Path, default=STORE)
@@ -91,7 +86,9 @@ def parse(arguments=None):
 def errors_of(variant, options, store):
     """Return the errors of the runs of a variant, by data set and delay."""
     print(f"playing: {variant.name}", file=sys.stderr, flush=True)
-    played = play_variant(variant, tasks_of(variant, options), store, options.stored)
+    pairs = product(options.data, options.delay)
+    tasks = [Task(*pair, options.rounds, options.seed, options.runs) for pair in pairs]
+    played = play_variant(variant, tasks, store, options.stored)
     return {(task.data, task.delay): errors for task, errors in played.items() if errors}
 
 

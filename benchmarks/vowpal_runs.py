@@ -40,7 +40,7 @@ class Run:
 
 
 class Outcome(NamedTuple):
-    """What came of a run: the share of played labels that were wrong, and the CPU time of learning."""
+    """The outcome of a run: the share of played labels that were wrong, and the CPU time of learning."""
 
     error: float
     seconds: float
@@ -141,14 +141,14 @@ def _learn(vw, texts, rows, labels):
 
 
 class Store:
-    """Finished runs, a line of JSON each, so that a contest that was ended can be continued."""
+    """Finished runs, a line of JSON each, so that an interrupted contest resumes."""
 
     def __init__(self, path):
         self.path = path
         self._outcomes = dict(_read(path)) if path.exists() else {}
 
     def get(self, run):
-        """Return what came of a run; None if it was not played yet."""
+        """Return the outcome of a run; None if it was not played yet."""
         return self._outcomes.get(_named(run.key))
 
     def put(self, run, outcome):
@@ -164,7 +164,7 @@ def _named(key):
 
 
 def _read(path):
-    """Yield the runs of a file; leave out a line that was cut off, and end it."""
+    """Yield the runs of a file; leave out a truncated line, and end it."""
     text = path.read_text()
     if text and not text.endswith("\n"):
         with path.open("a") as file:

@@ -134,6 +134,6 @@ def best_settings(errors: Errors, count: int) -> list[Setting]:
 
 
 def forms_for_grid(errors: Errors) -> list[Form]:
-    """Return the best forms, each judged by its best setting, and the form of one who changes nothing."""
+    """Return the best forms, each judged by its best setting, and the default form."""
     ranked = dict.fromkeys(setting.form for setting in best_settings(errors, len(errors)))
     return list(dict.fromkeys([*list(ranked)[:BEST_FORMS], AS_IT_COMES]))

@@ -89,7 +89,7 @@ def test_what_is_stored_is_not_played_again(tmp_path, monkeypatch):
     assert played == todo
 
 
-def test_a_line_that_was_cut_off_is_played_again(tmp_path):
+def test_the_run_of_a_truncated_line_is_played_again(tmp_path):
     path = tmp_path / "vowpal.jsonl"
     first, second = (Run("digits", UNTOUCHED, 10, number, tuning=True) for number in (0, 1))
     store = Store(path)

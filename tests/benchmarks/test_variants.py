@@ -11,7 +11,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import variant_runs
 import variants
-from variant_list import DEFAULT, VARIANTS
+from variant_list import VARIANTS
 from variant_runs import Store, Task, Variant, copy_sources, random_cosines, replace_once
 
 TASK = Task("digits", "1", 10, 1, 2)
@@ -34,7 +34,7 @@ def test_every_patch_belongs_to_a_variant():
 
 
 @pytest.mark.parametrize("old", ["c", "a"])
-def test_what_does_not_stand_there_once_cannot_be_replaced(tmp_path, old):
+def test_a_text_that_does_not_occur_exactly_once_cannot_be_replaced(tmp_path, old):
     path = tmp_path / "source.py"
     path.write_text("a b a")
     with pytest.raises(ValueError, match="not one"):
@@ -68,12 +68,6 @@ def test_differences_are_paired():
     assert mean.margin == pytest.approx(0, abs=1e-6)
     assert variants.verdict(mean) == 1
     assert variants.verdict(variants.difference([0.2, 0.3], [0.3, 0.2])) == 0
-
-
-def test_a_variant_is_played_on_its_own_sets_only():
-    options = variants.parse(["--data", "digits", "synsep", "--delay", "1"])
-    assert [task.data for task in variants.tasks_of(DEFAULT, options)] == ["digits", "synsep"]
-    assert [task.data for task in variants.tasks_of(Variant("g", "n", data=("digits",)), options)] == ["digits"]
 
 
 def test_random_features_have_the_products_of_a_gaussian_kernel():
