@@ -97,6 +97,16 @@ def test_named_features_are_hashed():
     assert dt.evaluate(log, model, "ips").value > 0.8
 
 
+def test_a_subclass_of_model_is_a_policy():
+    class Shop(dt.Model):
+        pass
+
+    classes = ["tea", "water"]
+    given = {"features": [{"a": 1}] * 200, "labels": [0, 1] * 100, "probs": [0.5] * 200, "rewards": [1, 0] * 100}
+    log = dt.logs.from_arrays(**given, classes=classes)
+    assert same(dt.evaluate(log, Shop(classes), "ips"), dt.evaluate(log, dt.Model(classes), "ips"))
+
+
 @pytest.mark.parametrize("name", ["pab", "gap", "confidit", "newtron"])
 @pytest.mark.parametrize("method", ["snips", "replay"])
 def test_learners_of_other_kinds_learn_from_a_log(name, method):

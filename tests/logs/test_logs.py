@@ -77,9 +77,14 @@ def test_what_is_not_given_is_none():
     assert log.table["id"].to_pylist() == ["0", "1", "2"]
 
 
-def test_until_is_the_latest_time_unless_it_is_said():
+def test_until_is_the_latest_time_by_default():
     assert full_log(until=None).until == 1704067206000000000
     assert full_log(until=None, occurred_at=None, received_at=None).until == 1704067202000000000
+    times = pa.array([None, None, 1704067206000000000], pa.timestamp("ns", tz="UTC"))  # not of every outcome
+    table = full_log(until=None, occurred_at=None).table
+    place = table.column_names.index("received_at")
+    log = dt.logs.Log(table.set_column(place, table.schema.field(place), times))
+    assert (log.received_at, log.until) == (None, 1704067206000000000)
 
 
 def test_a_log_cannot_be_changed():

@@ -115,7 +115,15 @@ def test_a_dict_comes_in_and_goes_out(left_out):
         assert np.array_equal(found[name], value), name
 
 
-def test_missing_outcomes_are_not_counted_without_a_word():
+def test_options_of_a_dict_are_checked():
+    assert dt.logs.read_open_bandit(FEEDBACK, n_actions=3).n_classes == 3
+    with pytest.raises(dt.InvalidInput, match="n_actions must be an integer of at least 2, got 0"):
+        dt.logs.read_open_bandit(FEEDBACK, n_actions=0)
+    with pytest.raises(dt.InvalidInput, match="item_context belongs to a CSV file"):
+        dt.logs.read_open_bandit(FEEDBACK, item_context="item_context.csv")
+
+
+def test_missing_outcomes_need_a_reward():
     log = dt.logs.from_arrays(features=np.eye(2), labels=[0, 1], probs=[0.5, 0.5], rewards=[1, None], n_classes=2)
     with pytest.raises(dt.InvalidInput, match="1 of 2 decisions have none"):
         dt.logs.to_open_bandit(log)

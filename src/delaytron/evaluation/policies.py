@@ -130,7 +130,9 @@ def read_policy(log: "Log", policy: Any, seed: int, parameters: dict[str, Any], 
         return Policy(named.name, fixed)
     if isinstance(policy, Learner):
         return Policy(policy.name, learner_probabilities(log, policy, advance))
-    if type(policy).__name__ == "Model" and hasattr(policy, "open_decisions"):  # without importing the class
+    from delaytron.model.model import Model  # noqa: PLC0415 - slow to import
+
+    if isinstance(policy, Model):
         return Policy("model", _model_probabilities(log, policy, advance))
     return Policy("array", check_probabilities(log, policy))
 

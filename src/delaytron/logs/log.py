@@ -15,6 +15,7 @@ from delaytron.files.atomic import replacing
 from delaytron.logs.schema import (
     EXPECTED,
     MISSING_TIME,
+    TIMES,
     About,
     allowed_mask,
     check_classes,
@@ -160,8 +161,8 @@ class Log:
         """Until when the log was observed; by default the latest time in it, None without times."""
         if self._about.until is not None:
             return self._about.until
-        known = (self.decided_at, self.occurred_at, self.received_at)
-        return max((int(times.max()) for times in known if times is not None), default=None)
+        latest = max(int(column_times(self._table[name]).max(initial=MISSING_TIME)) for name in TIMES)
+        return None if latest == MISSING_TIME else latest
 
     @cached_property
     def allowed(self) -> Bools | None:

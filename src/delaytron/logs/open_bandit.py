@@ -56,6 +56,9 @@ def read_open_bandit(
     Log(2 decisions, 2 with an outcome, 3 classes, 1 features)
     """
     if isinstance(source, Mapping):
+        if item_context is not None:
+            problem = (Setting("item_context"), " belongs to a CSV file; a dict has its own action_context")
+            raise InvalidInput(problem, "leave it out", parameter="item_context")
         return _from_dict(source, n_actions)
     if not isinstance(source, str | Path):
         kind = type(source).__name__
@@ -68,7 +71,7 @@ def _from_dict(given: Mapping[str, Any], n_actions: int | None) -> Log:
     missing = [name for name in NEEDED if given.get(name) is None]
     if missing:
         raise InvalidInput(f"a bandit_feedback has {', '.join(NEEDED)}, got no {missing[0]!r}", f"add {missing[0]!r}")
-    count = check_integer("n_actions", n_actions or given["n_actions"], at_least=2)
+    count = check_integer("n_actions", given["n_actions"] if n_actions is None else n_actions, at_least=2)
     rows = given.get(ACTION_CONTEXT)
     if rows is not None:
         try:
