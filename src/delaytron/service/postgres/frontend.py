@@ -86,11 +86,16 @@ class CountingBook(Book):
         self.rounds = entry.play.round
         self._pending += 1
 
+    def uncount(self, decisions: int) -> None:
+        """Reduce the count by decisions that were not written."""
+        self._pending -= decisions
+
 
 class Published(NamedTuple):
-    """The state that a front end decides with, the counts of the learner, and the decisions of the last minute."""
+    """A state to decide with and its Book, the counts of the learner, and the decisions of the last minute."""
 
     state: State
+    book: CountingBook
     stats: StatsReply
     seconds: Seconds
 
@@ -99,23 +104,23 @@ def read_published(body: bytes, source: str) -> Published:
     """Return a published state; raise InvalidInput if it is damaged."""
     state, _, more = unpack_state(decompress(body, source), source)
     seconds = {second: (decisions, explored) for second, decisions, explored in more["seconds"]}
-    return Published(_counting(state, more["pending"]), msgspec.convert(more["stats"], StatsReply), seconds)
+    return Published(state, _counting(state, more["pending"]), msgspec.convert(more["stats"], StatsReply), seconds)
 
 
 def unpublished(recipe: Recipe) -> Published:
     """Return the initial state of a model, which was not published yet."""
     state = State.new(recipe)
-    return Published(_counting(state, 0), stats_reply(state, BEGINNING, Rates()), {})
+    return Published(state, _counting(state, 0), stats_reply(state, BEGINNING, Rates()), {})
 
 
-def _counting(state: State, pending: int) -> State:
-    """Return a state that only counts its decisions, and explores by its own random numbers."""
-    learner = state.learner
-    learner.restore(learner.sparse, learner.state, CountingBook(state.rounds, pending))
+def _counting(state: State, pending: int) -> CountingBook:
+    """Give a state a Book that only counts, and random numbers of its own; return the Book."""
+    learner, book = state.learner, CountingBook(state.rounds, pending)
+    learner.restore(learner.sparse, learner.state, book)
     # Not by the seed of the model, by which all front ends would explore alike.
     learner._draws = np.random.default_rng()
     learner.compile()
-    return state
+    return book
 
 
 class ModelRow(NamedTuple):
@@ -420,21 +425,25 @@ class DecisionWriter:
         The same idempotency key again returns the stored replies, the same id with the same input the stored decision.
         Raises Conflict or ConflictingDecision if the request, or the input, was another one.
         """
-        for _ in range(TRIES):
-            try:
-                if made.issued or repeatable is not None:
-                    await self._queue.add(_Writing(front.row.number, made, repeatable))
-            except _TakenError:
-                before = await self.repeat(front, repeatable)
-                if before is not None:
-                    return before
-                made = await self._without_issued(front, made)
-            except Unavailable:
-                front.version = NO_VERSION  # the copy counts these decisions as open: load the published state again
-                raise
-            else:
-                return made.replies
-        raise Unavailable("other requests write the same decisions at the same time", "try again")
+        # `decide` counted all of them as open, in this Book. Without a correction retries and failed requests would
+        # reach the limit of open decisions, because only new facts bring another state.
+        book, excess = front.published.book, len(made.issued)
+        try:
+            for _ in range(TRIES):
+                try:
+                    if made.issued or repeatable is not None:
+                        await self._queue.add(_Writing(front.row.number, made, repeatable))
+                except _TakenError:
+                    before = await self.repeat(front, repeatable)
+                    if before is not None:
+                        return before
+                    made = await self._without_issued(front, made)
+                else:
+                    excess -= len(made.issued)
+                    return made.replies
+            raise Unavailable("other requests write the same decisions at the same time", "try again")
+        finally:
+            book.uncount(excess)
 
     async def repeat(self, front: FrontModel, repeatable: Repeatable | None) -> list[DecisionReply] | None:
         """Return the replies that are stored under an idempotency key; None if there are none."""
