@@ -27,16 +27,16 @@ from delaytron.service.app import make_app
 from delaytron.service.backend import Rates, Repeatable
 from delaytron.service.models import Models, ServedModel
 from delaytron.service.problems import TooMany, Unavailable
-from delaytron.service.security import ApiKeys
+from delaytron.service.security import ApiKeys, Limits
 
 DAY = 24 * 3600 * 10**9  # ns
 
 
-def run(folder, use, **options):
+def run(folder, use, limits=Limits(), **options):
     """Run `use(models, served)` in an event loop, with the model "m"; return what it returns."""
 
     async def play():
-        models = Models(folder)
+        models = Models(folder, limits)
         await models.start()
         try:
             asked = {"learner": "delaytron", "features": 2, "seed": 0, **options}
@@ -292,6 +292,19 @@ def problem_in(reply, folder):
     assert str(folder) not in reply.text
     assert "m.db" not in reply.text
     return reply.status_code, reply.json()["result"], reply.headers["retry-after"]
+
+
+def test_retries_get_their_decisions_above_a_limit_of_open_ones_that_was_lowered(tmp_path):
+    async def decide(models, served):
+        return [await models.decide("m", wanted(id), None) for id in "ab"]
+
+    async def retry(models, served):
+        assert [await models.decide("m", wanted(id), None) for id in "ab"] == made
+        with pytest.raises(TooMany, match="1 decisions wait for an answer already"):
+            await models.decide("m", wanted("c"), None)
+
+    made = run(tmp_path, decide)
+    run(tmp_path, retry, limits=Limits(open_decisions=1))
 
 
 def test_a_journal_that_cannot_be_written_is_a_503_without_a_path(tmp_path, monkeypatch):
