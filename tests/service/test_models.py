@@ -30,9 +30,10 @@ from delaytron.service.problems import TooMany, Unavailable
 from delaytron.service.security import ApiKeys, Limits
 
 DAY = 24 * 3600 * 10**9  # ns
+DEFAULT_LIMITS = Limits()
 
 
-def run(folder, use, limits=Limits(), **options):
+def run(folder, use, limits=DEFAULT_LIMITS, **options):
     """Run `use(models, served)` in an event loop, with the model "m"; return what it returns."""
 
     async def play():
@@ -296,10 +297,10 @@ def problem_in(reply, folder):
 
 def test_retries_get_their_decisions_above_a_limit_of_open_ones_that_was_lowered(tmp_path):
     async def decide(models, served):
-        return [await models.decide("m", wanted(id), None) for id in "ab"]
+        return [await models.decide("m", wanted(one), None) for one in "ab"]
 
     async def retry(models, served):
-        assert [await models.decide("m", wanted(id), None) for id in "ab"] == made
+        assert [await models.decide("m", wanted(one), None) for one in "ab"] == made
         with pytest.raises(TooMany, match="1 decisions wait for an answer already"):
             await models.decide("m", wanted("c"), None)
 

@@ -240,7 +240,7 @@ class Limits(NamedTuple):
             )
 
     def check_open(self, n_open: int, more: int) -> None:
-        """Raise TooMany if too many decisions would be open with `more`; retries, which open none, are never refused."""
+        """Raise TooMany if too many decisions would be open with `more`; retries open none and are not refused."""
         if more and n_open + more > self.open_decisions:
             raise TooMany(
                 f"{self.open_decisions:,} decisions wait for an answer already, the limit",
