@@ -300,7 +300,7 @@ class Event(NamedTuple):
     `observed`, or is the service's default for events without an outcome. An event that was `deferred` counts only if
     an observation activates it; one to be `skipped` never does. It represents `weight` events of which the others were
     dropped. Where it is `apprenticed`, the reward is not that of the outcome, but whether the service chose as its
-    caller would have. It `has_id`, or is named by its line. `time` and `heard` are when it was decided and when the
+    caller would have. It `has_id`, or is named by its line. `time` and `received` are when it was decided and when the
     outcome was received, as written in the log.
     """
 
@@ -320,7 +320,7 @@ class Event(NamedTuple):
     apprenticed: bool
     multi: bytes  # the actions as written in the line: the same bytes are the same actions
     time: Any = None
-    heard: Any = None
+    received: Any = None
 
 
 class Observation(NamedTuple):
@@ -330,7 +330,7 @@ class Observation(NamedTuple):
     id: str
     reward: float | None
     activates: bool
-    heard: Any = None
+    received: Any = None
 
 
 class Unusable(NamedTuple):
@@ -361,7 +361,7 @@ def read_records(path: str | Path, longest: int = LONGEST) -> Iterator[Record]:
     >>> event.id, event.context, event.actions[event.label], event.prob, event.reward
     ('e1', {'hour': 7}, {'id': 'coffee'}, 0.8, 1.0)
     >>> late
-    Observation(line=2, id='e0', reward=0.5, activates=False, heard=None)
+    Observation(line=2, id='e0', reward=0.5, activates=False, received=None)
     """
     path = Path(path)
     for number, line in read_lines(path, longest):

@@ -114,12 +114,12 @@ class ActionNames:
         self.path = path
         self.wanted = None if wanted is None else frozenset(wanted)
         self.ways: dict[str, Named] = {}
-        self.lost: dict[str, str] = {}  # by path, where actions had no names
-        self._telling: dict[str, set[Name]] = {}  # other features that identify actions so far, with their values
+        self.lost: dict[str, str] = {}  # by path, the first place where actions had no names
+        self._others: dict[str, set[Name]] = {}  # other features that identify actions so far, with their values
         self._seen: set[bytes] = set()
 
     def see(self, actions: Actions, multi: bytes, place: str) -> bool:
-        """Take note of the actions of an event; return whether they have names."""
+        """Record the actions of an event, which the line has as `multi`; return whether they have names."""
         key = blake2b(multi, digest_size=16).digest()
         if key in self._seen:
             return True
@@ -128,9 +128,9 @@ class ActionNames:
             self.ways = {path: Named({}, set()) for path in dict.fromkeys(paths)}
             if self.path is None:
                 others = [path for names in _paths(actions[0]) if (path := ".".join(names)) not in self.ways]
-                self._telling = {path: set() for path in others if names_by(path, actions)}
-        tried = list(self._telling.items())[:MOST_TRIED]
-        self._telling = {path: known.union(names) for path, known in tried if (names := names_by(path, actions))}
+                self._others = {path: set() for path in others if names_by(path, actions)}
+        tried = list(self._others.items())[:MOST_TRIED]
+        self._others = {path: known.union(names) for path, known in tried if (names := names_by(path, actions))}
         prints = [_print_of(action) for action in actions]
         nameless = []
         for way, named in self.ways.items():
@@ -163,7 +163,7 @@ class ActionNames:
         """Why the numbers of actions are poor names, and what else to take: one line, or none if they are not used."""
         if self.path is not None or self.way != NUMBER or NUMBER not in self.ways or not self.ways[NUMBER].varying:
             return []
-        found = sorted((len(known), path) for path, known in self._telling.items() if 2 <= len(known) <= MOST_CLASSES)
+        found = sorted((len(known), path) for path, known in self._others.items() if 2 <= len(known) <= MOST_CLASSES)
         advice: tuple[str | Setting, ...] = ("give every action an id of its own",)
         if found:
             advice = (Setting("action", repr(found[0][1])), " identifies them")
@@ -465,11 +465,11 @@ class EventRows:
     def _outcome(self, event: Event) -> dict[str, Any]:
         """Return the outcome in the line of an event or, if none was observed, that in a line of its own."""
         late = self.found.answers.get(event.id)
-        reward, heard = event.reward, event.heard
+        reward, received = event.reward, event.received
         if late is not None and event.observed:
             self.found.count_again(late.reward == reward)
         elif late is not None:
-            reward, heard = late.reward, late.heard
+            reward, received = late.reward, late.received
         elif reward is None:
             reward = self.terms.default
         if reward is None:
@@ -484,7 +484,7 @@ class EventRows:
                     " maps those from LOW to HIGH to 0 to 1",
                 ),
             )
-        return {"outcome": (reward - low) / (high - low), "received_at": parse_time(heard)}
+        return {"outcome": (reward - low) / (high - low), "received_at": parse_time(received)}
 
 
 def read_dsjson(

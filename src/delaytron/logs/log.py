@@ -227,8 +227,8 @@ def learning_order(log: Log) -> tuple[Ints, Bools]:
     ([0, 1, 1, 0, 2], [False, False, True, True, False])
     """
     answered = np.flatnonzero(~np.isnan(log.outcomes))
-    heard = column_times(log.table["received_at"])
-    heard = np.where(heard == MISSING_TIME, column_times(log.table["occurred_at"]), heard)[answered]
+    received = column_times(log.table["received_at"])
+    received = np.where(received == MISSING_TIME, column_times(log.table["occurred_at"]), received)[answered]
     order, place = np.arange(len(log)), np.arange(len(log))
     after = answered.copy()  # the index, among all decisions, of the one that an outcome follows
     waited = np.zeros(len(log) + answered.size, np.bool_)
@@ -238,11 +238,11 @@ def learning_order(log: Log) -> tuple[Ints, Bools]:
     elif log.decided_at is not None:
         order = np.argsort(log.decided_at, kind="stable")
         place[order] = np.arange(len(log))
-        last_before = np.searchsorted(log.decided_at[order], heard, side="left") - 1
+        last_before = np.searchsorted(log.decided_at[order], received, side="left") - 1
         after = np.maximum(place[answered], last_before)
     rows = np.concatenate([order, answered])
     is_outcome = np.arange(rows.size) >= len(log)
-    times = np.concatenate([np.zeros(len(log), np.int64), heard])
+    times = np.concatenate([np.zeros(len(log), np.int64), received])
     # The last key counts first: the place in the sequence, a decision before outcomes, those without a delay before
     # others, then the time, then the order of the decisions.
     sequence = np.lexsort((place[rows], times, waited, is_outcome, np.concatenate([place[order], after])))
