@@ -19,7 +19,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 import delaytron as dt
 from delaytron.datasets import FileStream, files, libsvm, tables
 from delaytron.datasets.dataset import Block
-from delaytron.datasets.libsvm import libsvm_blocks, read_libsvm
+from delaytron.datasets.libsvm import open_libsvm, read_libsvm
 from delaytron.delays import Pareto, Uniform, WithMissing
 from delaytron.learners.book import read_expiry
 from delaytron.simulation.scenarios import SimulationConfig, make_scenarios
@@ -198,7 +198,7 @@ def test_a_line_that_is_wrong_is_named(tmp_path, monkeypatch, line, size):
     path = tmp_path / "rows.svm"
     path.write_text(f"1 1:1\n\n# nothing\n2 3:1 4:.5e1\n{line}\n1 1:1\n")
     with pytest.raises(dt.InvalidInput) as problem:
-        list(libsvm_blocks(path))
+        list(open_libsvm(path, zero_based=False)())
     assert str(problem.value).startswith(f"{path}, line 5: ")
     assert FAULTS[line] in str(problem.value)
 

@@ -112,10 +112,9 @@ def names_file(source: str | Path) -> bool:
     (False, True)
     """
     place = str(source)
-    if place and place not in DATASETS and (isinstance(source, Path) or looks_like_file(place)):
+    if place in DATASETS:
+        return False
+    if place and (isinstance(source, Path) or looks_like_file(place)):
         return True
-    if place not in DATASETS:
-        known = ", ".join(DATASETS)
-        hint = did_you_mean(place, DATASETS)
-        raise InvalidInput.of("data set", f"one of {known}, or the path of a file", place[:LONGEST], hint)
-    return False
+    allowed = f"one of {', '.join(DATASETS)}, or the path of a file"
+    raise InvalidInput.of("data set", allowed, place[:LONGEST], did_you_mean(place, DATASETS))

@@ -299,6 +299,15 @@ def find_column(place: str, names: Sequence[str], wanted: Column, option: str) -
     )
 
 
+def find_columns(place: str, names: Sequence[str], wanted: Columns, option: str) -> list[str]:
+    """Return the names of the columns that an option lists; a single one need not be in a list.
+
+    Raises InvalidInput, about the `option`, if one of them does not exist.
+    """
+    several = wanted if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
+    return [find_column(place, names, one, option) for one in several]
+
+
 def listed(names: Sequence[str]) -> str:
     """Return names for a message, a few of them: a table may have thousands."""
     more = len(names) - MOST_LISTED

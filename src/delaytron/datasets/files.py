@@ -211,7 +211,7 @@ def _json_text(path: Path, line: int, name: str, value: Any) -> str | None:
     if value is None or isinstance(value, str):
         if value is None or value.isascii() or value.encode(errors="replace").decode() == value:
             return value
-        kind = "text in UTF-8"  # half of a pair of code units is not
+        kind = "text in UTF-8"  # a lone surrogate is not
     elif isinstance(value, dict | list):
         kind = "a number, text, true, false or null"
     else:

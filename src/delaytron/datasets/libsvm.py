@@ -53,8 +53,8 @@ def _without_comments(text: bytes) -> bytes:
     return re.sub(rb"#[^\n]*", lambda found: b" " * len(found[0]), text) if b"#" in text else text
 
 
-def libsvm_blocks(path: Path, base: int = 1, reason: str = "as asked for") -> Iterator[Block]:
-    """Iterate over a file, a few megabytes at a time; each block is as wide as its own largest index.
+def libsvm_blocks(path: Path, base: int, reason: str) -> Iterator[Block]:
+    """Iterate over a file with indices from `base`, a few megabytes at a time; a block is as wide as its largest index.
 
     Raises InvalidInput with the line at which it is not valid.
     """

@@ -5,7 +5,7 @@ each category. A first pass finds what each column holds, a second one encodes t
 cells of a column say what it is; typed columns of Parquet, Feather and frames are taken as they are.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from delaytron.datasets.columns import (
     Feature,
     Source,
     check_names,
-    find_column,
+    find_columns,
     find_label,
     leave_out,
     listed,
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
     from delaytron.checks import Matrix
 
-MISSING_CELLS = ("error", "drop", "impute")  # what is done about them
+MISSING_CELLS = ("error", "drop", "impute")  # ways to treat them
 MOST_NOTES = 6  # about columns of one kind
 BLOCK_BYTES = 4 * 2**20  # of the features that are encoded together
 MOST_HELD = 2**25  # bytes of text kept between the two passes; a larger file is read twice
 EMPTY = "the cell is empty or no finite number"
 FILL_IN = ("fill it in, or pass ", Setting("missing", "'drop'"), " or ", Setting("missing", "'impute'"))
-DAMAGED = (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError)  # beside pyarrow's own
+DAMAGED = (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError)  # raised by pyarrow, besides its own
 
 
 class TableOptions(TypedDict, total=False):
@@ -72,9 +72,9 @@ class FittedTable:
     Parameters
     ----------
     labels : ndarray
-        Of the codes of the label.
+        The labels by their codes.
     n_rows : int
-        How many rows the first pass has counted.
+        The number of rows, as counted in the first pass.
     missing : {"error", "drop", "impute"}
         What is done with a row that has a missing value which cannot be filled in.
     """
@@ -128,14 +128,14 @@ class FittedTable:
         if self.sparse:
             parts = list(self.blocks())
             X = stack_rows([part.X for part in parts])
-        else:  # to stack dense rows would take their memory twice
+        else:  # stacking dense blocks would take their memory twice
             self._check_memory()
             X = np.empty((self.n_rows, len(self.names)))
             n_rows = 0
             for block in self.blocks():
                 X[n_rows : n_rows + len(block.X)] = block.X
                 n_rows += len(block.X)
-                parts.append(block._replace(X=X[:0]))
+                parts.append(block._replace(X=X[:0]))  # frees the rows of the block
             X = X[:n_rows]
         labels = np.concatenate([part.labels for part in parts])
         dropped, filled = sum(part.dropped for part in parts), sum(part.filled for part in parts)
@@ -167,14 +167,16 @@ class FittedTable:
             if feature.means or feature.fills:
                 filled += int(missing.sum())
             else:
-                lost |= self._accept(feature.name, missing, first)
+                self._check_missing(feature.name, missing, first)
+                lost |= missing
             one_hot = feature.kind == "categories"
             columns += [(place + i, one_hot, part) for i, part in enumerate(parts)]
             place += len(feature.names)
         labels: NDArray[Any] = np.empty(0)
         if self.label is not None:
             (codes,), missing = self.label.encode(rows[self.label.name])
-            lost |= self._accept(self.label.name, missing, first)
+            self._check_missing(self.label.name, missing, first)
+            lost |= missing
             labels = self.labels[codes[~lost]]
         if lost.any():
             columns = [(place, one_hot, cells[~lost]) for place, one_hot, cells in columns]
@@ -182,10 +184,10 @@ class FittedTable:
         X = self._matrix(columns, n_left)
         return Block(X, labels, self.names, self.notes, rows.num_rows - n_left, filled)
 
-    def _accept(self, name: str, missing: Bools, first: int) -> Bools:
+    def _check_missing(self, name: str, missing: Bools, first: int) -> None:
+        """Raise InvalidInput at the first missing cell if those are not allowed."""
         if self.missing == "error" and missing.any():
             refuse_cell(self.source, first + int(missing.argmax()), name, EMPTY, FILL_IN)
-        return missing
 
     def _matrix(self, columns: list[tuple[int, bool, NDArray[Any]]], n_rows: int) -> "Matrix":
         if not self.sparse:
@@ -216,24 +218,17 @@ def fit(source: Source, hold: bool = False, with_label: bool = True, **options: 
     Parameters
     ----------
     hold : bool
-        Keep what is read, unless it is large, so that `FittedTable.whole` need not read it again.
+        Keep what is read, unless it is large, so that `FittedTable.whole` need not read it again; only for sources of
+        text, of which the first pass reads all columns.
     with_label : bool
         Whether one of the columns holds the labels.
     """
     names, header = list(source.types), source.header or source.name
     check_names(header, names)
     label = find_label(header, names, options.get("label")) if with_label else None
-    categorical, dropped, kept = (
-        [
-            find_column(header, names, one, option)
-            for one in (wanted if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted])
-        ]
-        for option, wanted in (
-            ("categorical", options.get("categorical", ())),
-            ("drop", options.get("drop", ())),
-            ("keep", options.get("keep", ())),
-        )
-    )
+    categorical = find_columns(header, names, options.get("categorical", ()), "categorical")
+    dropped = find_columns(header, names, options.get("drop", ()), "drop")
+    kept = find_columns(header, names, options.get("keep", ()), "keep")
     missing = check_choice("missing", options.get("missing", "error"), MISSING_CELLS)
     if label in dropped:
         raise InvalidInput(
@@ -312,7 +307,7 @@ def _feature(source: Source, name: str, categorical: bool, keep: bool) -> Featur
 def _notes(source: Source, columns: Sequence[Feature], label: str | None, dropped: Sequence[str]) -> list[str]:
     """Return notes on what was done with the columns, a line each.
 
-    The first one, if the header of a text file seems to be data: a column has its own name as a value.
+    The first one warns that the header of a text file may be data, if a column has its own name as a value.
     """
     notes = []
     names = list(source.types)
