@@ -122,7 +122,7 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
 
 def _arrivals(delays: Ints) -> tuple[Rounds, Rounds]:
     """Return the rounds, from 0, whose feedback arrives with each round, as in `records.Scenarios`."""
-    T = delays.size + 1
+    T = delays.size + 1  # the last step delivers what arrives at the start of a round after the last one
     starts, arrivals = np.empty(T + 1, np.uint32), np.zeros(T, np.uint32)
     schedule(np.append(delays, np.int64(1)), starts, arrivals)
     return starts, arrivals

@@ -213,9 +213,8 @@ def learner_probabilities(log: "Log", learner: Learner, advance: Advance) -> Arr
     found = np.empty((len(log), log.n_classes))
     with learner._lock:
         for t, labels in enumerate(allowed_labels(log)):
-            found[t] = look(
-                learner, as_row(X[t : t + 1] if hasattr(X, "tocsr") else X[t], X.shape[1], None), labels, scratch
-            )[1]
+            x = X[t : t + 1] if is_sparse(X) else X[t]
+            _, found[t] = look(learner, as_row(x, learner.n_features, None), labels, scratch)
             advance(1)
     return found
 

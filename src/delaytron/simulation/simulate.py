@@ -167,7 +167,7 @@ def _play(plan: BatchPlan, learners: list[Learner], jobs: list[Job]) -> tuple[In
     scenario_of = np.searchsorted(runs, [run for run, _ in jobs])
     params = rule.params(*map(np.array, zip(*[learners[entry].params for _, entry in jobs], strict=True)))
     size = pattern.size(data.sparse)._replace(n_open=max_open_rounds(scenarios) if rule.per_round_state else 1)
-    piece = None if plan.logs is None else plan.logs.n_rounds
+    piece = None if plan.logs is None else plan.logs.n_rounds  # the ring must keep these rounds until they are logged
     log = empty_log(len(jobs), max(longest, piece or 0), len(rule.extras), config.losses)
     states = rule.init(params, size)
     scratch = new_scratch(data.n_classes)
