@@ -1,4 +1,4 @@
-"""`delaytron bounds`: the bounds of the theory, with data beside the measured regret."""
+"""`delaytron bounds`: the bounds of the theory; with data, the measured regret beside them."""
 
 import json as json_files
 from collections.abc import Iterable, Iterator, Sequence
@@ -313,33 +313,40 @@ delaytron bounds --data iris.csv --label species --delay 10 --csv bounds.csv
 delaytron bounds --results out
 """
 
-DataName = Annotated[str | None, typer.Option(metavar="NAME_OR_FILE", help=options.DATA_HELP, show_default="theory")]
-Results = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="The --output of `delaytron run delaytron`: measure that again.")
+DataName = Annotated[
+    str | None, typer.Option(metavar="NAME_OR_FILE", help=options.DATA_HELP, show_default="none: only bounds")
 ]
-Rounds = Annotated[int | None, typer.Option(help="T.", show_default="100000")]
-Classes = Annotated[int | None, typer.Option(help="K, where there is no data.", show_default="10")]
+Results = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The --output of `delaytron run delaytron`: play its runs again.")
+]
+Rounds = Annotated[int | None, typer.Option(help="T, the rounds of every run.", show_default="100000")]
+Classes = Annotated[int | None, typer.Option(help="Without data: K, the number of classes.", show_default="10")]
 Gamma = Annotated[float | None, typer.Option(help="Exploration rate in (0, 1].", show_default="0.05")]
-Radius = Annotated[float | None, typer.Option(help="R, the longest row, where there is no data.", show_default="1")]
-Norm = Annotated[float | None, typer.Option(help="||W||, where there is no data.", show_default="1")]
-Loss = Annotated[float | None, typer.Option(help="Hinge losses of W in all, without data.", show_default="0")]
+Radius = Annotated[float | None, typer.Option(help="Without data: R, the largest norm of a row.", show_default="1")]
+Norm = Annotated[float | None, typer.Option(help="Without data: the norm of the comparator W.", show_default="1")]
+Loss = Annotated[float | None, typer.Option(help="Without data: the sum of the hinge losses of W.", show_default="0")]
 Delay = Annotated[str | None, typer.Option(metavar="DELAY", help=f"{ALLOWED}.", show_default="1000")]
 Missing = Annotated[float | None, typer.Option(metavar="RATE", help="The share of answers that never come.")]
-Eta = Annotated[float | None, typer.Option(help="The step of Delaytron.", show_default="the best for each bound")]
-LossBound = Annotated[float | None, typer.Option(help="L of Theorems 2 and 4 and Corollary 1.")]
+Eta = Annotated[float | None, typer.Option(help="The step size of Delaytron.", show_default="the best for each bound")]
+LossBound = Annotated[
+    float | None, typer.Option(help="L of Theorems 2 and 4 and Corollary 1.", show_default="these are left out")
+]
 Comparator = Annotated[
     str | None,
     typer.Option(
-        help="best: for each bound the W for which loss and bound add up to least; separating: the smallest known W "
+        help="best: for each bound the W with the least sum of loss and bound; separating: the smallest known W "
         "without loss.",
         show_default="separating if the data set has a certificate, else best",
     ),
 ]
-Runs = Annotated[int | None, typer.Option(help="Measured runs.", show_default="20")]
+Runs = Annotated[int | None, typer.Option(help="Runs to play with data.", show_default="20")]
 Seed = Annotated[int | None, typer.Option(help="Random seed of rows, delays and draws.", show_default="0")]
-Sampling = Annotated[str | None, typer.Option(help="replacement or epochs.", show_default="replacement")]
+Sampling = Annotated[
+    str | None,
+    typer.Option(help="How rows are drawn when rounds exceed them: replacement or epochs.", show_default="replacement"),
+]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw regret and bounds: .png, .pdf or .svg.")]
-Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the bounds, with data at every checkpoint.")]
+Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the bounds; with data, at every checkpoint.")]
 
 
 @with_data_options("missing")

@@ -151,10 +151,14 @@ Budget = Annotated[int, typer.Option(help="Settings that every learner may try a
 Seed = Annotated[
     int, typer.Option(help="Random seed of the reported runs and of the settings tried; tuning adds 1000003.")
 ]
-ExpireAfter = Annotated[int | None, typer.Option(metavar="ROUNDS", help="Rounds after which a decision expires.")]
+ExpireAfter = Annotated[
+    int | None, typer.Option(metavar="ROUNDS", help="Rounds after which a decision expires.", show_default="never")
+]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw errors against delays: .png, .pdf or .svg.")]
 Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a line per learner and delay.")]
-Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write comparison.csv, comparison.json, and .png.")]
+Output = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write comparison.csv, comparison.json and comparison.png.")
+]
 
 
 @with_data_options()
@@ -186,8 +190,8 @@ def compare(
     is one of the settings tried, except for sparse rows of more than 1000
     features. For the tuning a synthetic data set is drawn with another seed;
     other data sets have only one set of rows. The setting with the lowest mean
-    error plays the reported runs. With --output, results are written after
-    every learner.
+    error plays the reported runs. With --csv or --output, results are written
+    after every learner.
     """
     terms = Terms(rounds, runs, tuning_runs, budget, seed)
     feedback = read_feedback(options.read_noise(noise), expire_after, on_expiry, correct_within)

@@ -92,7 +92,10 @@ delaytron datasets build cifar10 --output data
 """
 
 Name = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help=options.DATA_HELP)]
-Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw classes and rows: .png, .pdf or .svg.")]
+Plot = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Draw the classes, and rows as points or images: .png, .pdf or .svg."),
+]
 Built = Annotated[str, typer.Argument(metavar="NAME", help="cifar10 or fashion_mnist.")]
 Output = Annotated[
     Path | None, typer.Option(metavar="DIR", help="The data folder to write to.", show_default="the cache")
@@ -147,7 +150,7 @@ def show(
     plot: Plot = None,
     json: options.Json = False,
 ) -> None:
-    """Show a data set or a file: its size, its classes, where it comes from, some rows."""
+    """Show a data set or a file: its size, features and classes, its source, and of images one of each class."""
     files = targets(plot)
     data = how_to_load.load(name, 0)
     card = FASHION_PIXELS if how_to_load.input == "pixels" else CARDS.get(name)
@@ -176,7 +179,7 @@ def show(
 
 
 def dataset_parts(document: DatasetDocument, data: Dataset, image: tuple[int, int] | None) -> Iterator[RenderableType]:
-    """Iterate over the facts about a data set, its classes as bars, and of images one of every class."""
+    """Iterate over the facts about a data set, its classes as bars, and of images one of each class."""
     yield f"[bold]{escape(document.dataset)}[/]  {escape(document.description)}".rstrip()
     yield ""
     facts = Table.grid(padding=(0, 2))
@@ -221,7 +224,7 @@ def dataset_parts(document: DatasetDocument, data: Dataset, image: tuple[int, in
 def build(name: Built, output: Output = None, seed: Seed = 0) -> None:
     """Compute the features of cifar10 or fashion_mnist from their images, by a network.
 
-    Needs PyTorch, which the extra `features` brings. CIFAR-10 downloads 160 MB
+    Needs PyTorch, which the extra `features` installs. CIFAR-10 downloads 160 MB
     of images and 530 MB of weights; Fashion-MNIST 30 MB, and trains for minutes.
     """
     from delaytron.datasets import images  # noqa: PLC0415 - few need it

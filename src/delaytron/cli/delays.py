@@ -35,13 +35,14 @@ OPTIONS = "--event COLUMN --outcome COLUMN, or --wait COLUMN --rate R"
 UNITS = ((365.25 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 Source = Annotated[str, typer.Argument(metavar="FILE", help="CSV, TSV, text or .npy, also .gz; or a published trace.")]
-Event = Annotated[str | None, typer.Option(metavar="COLUMN", help="When decisions were made.", show_default="event*")]
+Event = Annotated[str | None, typer.Option(metavar="COLUMN", help="Times of the decisions.", show_default="event*")]
 Outcome = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="When outcomes were known; empty: never.", show_default="outcome*")
+    str | None,
+    typer.Option(metavar="COLUMN", help="Times at which outcomes were known; empty: never.", show_default="outcome*"),
 ]
-Wait = Annotated[str | None, typer.Option(metavar="COLUMN", help="Waiting times, instead of the other two columns.")]
+Wait = Annotated[str | None, typer.Option(metavar="COLUMN", help="Waiting times, instead of --event and --outcome.")]
 Unit = Annotated[
-    str | None, typer.Option(help="Of times that are numbers: s, min, h or d.", show_default="s; of waits unknown")
+    str | None, typer.Option(help="Of times that are numbers: s, min, h or d.", show_default="s; of --wait none")
 ]
 Rate = Annotated[float | None, typer.Option(help="Rounds per unit of the waiting times.", show_default="1")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw delays and waiting rounds: .png, .pdf or .svg.")]

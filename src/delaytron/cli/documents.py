@@ -3,13 +3,11 @@
 One key means one thing in all documents; docs/reference/json.md describes them.
 """
 
-from collections.abc import Mapping
-
 import msgspec
 
 from delaytron.evaluation.evaluate import EvaluationRow
 from delaytron.simulation.results import Setting
-from delaytron.theory.study import BoundLine, Number, StudyDocument
+from delaytron.theory.study import BoundLine, Number
 
 
 class MeanErrors(msgspec.Struct, kw_only=True):
@@ -293,23 +291,3 @@ class Installation(msgspec.Struct):
     system: str
     checks: list[Check]
     extras: list[Extra]
-
-
-DOCUMENTS: Mapping[str, object] = {
-    "run": list[RunRow],
-    "compare": ComparisonDocument,
-    "experiment": list[OutcomeRow],
-    "reproduce": list[OutcomeRow],
-    "learners": list[LearnerRow],
-    "datasets": list[DatasetRow],
-    "datasets_show": DatasetDocument,
-    "delays": DelaysDocument,
-    "bounds": BoundsDocument,
-    "bounds_with_data": list[StudyDocument],
-    "verify": VerifyDocument,
-    "export": ExportDocument,
-    "compact": CompactDocument,
-    "import": ImportDocument,
-    "evaluate": EvaluationDocument,
-    "doctor": Installation,
-}

@@ -130,10 +130,15 @@ Policies = Annotated[list[str], typer.Option("--policy", metavar="POLICY", help=
 Method = Annotated[str, typer.Option(help=", ".join(ESTIMATORS) + ".")]
 Quantity = Annotated[str, typer.Option(help="reward, or error: 1 - reward.")]
 Missing = Annotated[
-    float | None, typer.Option(metavar="REWARD", help="What no outcome in time means.", show_default="it may yet come")
+    float | None,
+    typer.Option(
+        metavar="REWARD", help="Reward of a decision without an outcome in time.", show_default="it may still come"
+    ),
 ]
-Waiting = Annotated[str | None, typer.Option(metavar="TIME", help="With --missing: how long an outcome may take, 7d.")]
-Clip = Annotated[float | None, typer.Option(help="The largest weight.", show_default="no limit")]
+Waiting = Annotated[
+    str | None, typer.Option(metavar="TIME", help="With --missing: how long an outcome may take, such as 7d.")
+]
+Clip = Annotated[float | None, typer.Option(help="Largest weight of a decision.", show_default="no limit")]
 RewardScale = Annotated[
     str, typer.Option(metavar="LOW,HIGH", help="Of dsjson: rewards from LOW to HIGH become 0 to 1.")
 ]
@@ -141,7 +146,9 @@ SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Of dsjson: leave out 
 Seed = Annotated[int, typer.Option(help="Random seed of learners that learn from the log, and of replay.")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw values and intervals: .png, .pdf or .svg.")]
 Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a line per policy.")]
-Output = Annotated[Path | None, typer.Option(metavar="DIR", help="Write evaluation.csv, evaluation.json, and .png.")]
+Output = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write evaluation.csv, evaluation.json and evaluation.png.")
+]
 
 
 def evaluate(
@@ -166,8 +173,8 @@ def evaluate(
 
     Each policy gets a value with its 95 % interval and an effective size: the
     estimate is as certain as the mean of that many decisions of its own. Late
-    outcomes are not counted as wrong: those that have come are weighted for
-    them. A learner that is given by its name learns from the log round by
+    outcomes are not counted as wrong: those that have come get larger weights
+    instead. A learner that is given by its name learns from the log round by
     round; with --method replay it plays, and learns only from the decisions
     that it would have made itself.
     """

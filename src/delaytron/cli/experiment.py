@@ -47,11 +47,11 @@ File = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The experiment;
 Output = Annotated[Path, typer.Option(metavar="DIR", help="The folder of results; runs in it are not played again.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small version, on data that need no download.")]
 Only = Annotated[list[str], typer.Option(metavar="DATASET", help="Only these data sets: A,B. Repeatable.")]
-Share = Annotated[float, typer.Option(help="A share of the rounds, in (0, 1].")]
-Backend = Annotated[str, typer.Option(help="threads, processes, dask or ray.")]
-Workers = Annotated[int | None, typer.Option(help="How many of them.", show_default="all cores")]
+Share = Annotated[float, typer.Option(help="Play this share of the rounds, in (0, 1].")]
+Backend = Annotated[str, typer.Option(help="Kind of workers: threads, processes, dask or ray.")]
+Workers = Annotated[int | None, typer.Option(help="Number of workers.", show_default="all cores")]
 Address = Annotated[
-    str | None, typer.Option(help="Of a Dask scheduler or Ray cluster; a local one is started without.")
+    str | None, typer.Option(help="A Dask scheduler or Ray cluster.", show_default="a local one is started")
 ]
 
 
@@ -67,9 +67,9 @@ def experiment(
 ) -> None:
     """Play the missing runs of an experiment, and write its report.
 
-    It may be stopped at any time, also by a crash: the same command resumes.
-    The setting of a learner is chosen on other seeds than those reported if
-    the file has tuning_runs.
+    It can be interrupted at any time, also by a crash: the same command
+    resumes. If the file has tuning_runs, the setting of a learner is chosen on
+    other seeds than those reported.
     """
     from delaytron.experiments.execute import Workers as Players  # noqa: PLC0415 - other commands need none of it
     from delaytron.experiments.spec import read_spec  # noqa: PLC0415
@@ -97,8 +97,8 @@ def reproduce(
 
     The authors' scale: 8 data sets, 5 delays, 9 gammas, 20 runs of a million
     rounds, for Delaytron, Adaptive Delaytron, Banditron and SOBA. Beyond the
-    paper: the default learner, untuned, and all other learners. It may be
-    stopped at any time; the same command resumes.
+    paper: the default learner, untuned, and all other learners. It can be
+    interrupted at any time; the same command resumes.
     """
     from delaytron.experiments.execute import Workers as Players  # noqa: PLC0415 - other commands need none of it
     from delaytron.experiments.spec import built_in  # noqa: PLC0415

@@ -269,7 +269,10 @@ Setting = Annotated[
 Bits = Annotated[int, typer.Option(help="Hashed features have 2**bits columns.")]
 Ngrams = Annotated[int, typer.Option(help="Longest phrase of free text that is a feature, in words.")]
 ExpireAfter = Annotated[
-    str | None, typer.Option(metavar="N|TIME", help="Decisions, or a time such as 6h or 30d, after which one expires.")
+    str | None,
+    typer.Option(
+        metavar="N|TIME", help="Decisions, or a time such as 6h or 30d, after which one expires.", show_default="never"
+    ),
 ]
 CorrectWithin = Annotated[str | None, typer.Option(metavar="N|TIME", help=WITHIN_HELP, show_default=WITHIN_DEFAULT)]
 Seed = Annotated[int | None, typer.Option(help="Random seed of the exploration.", show_default="random")]
@@ -297,8 +300,8 @@ def import_log(
 ) -> None:
     """Start a model from the log of Azure Personalizer or Vowpal Wabbit.
 
-    Every event of the log becomes a decision of the model under its EventId,
-    with its probability; its reward is the answer, whichever line it is in.
+    Every event of the log becomes a decision of the model with the id EventId
+    and the logged probability; its reward, in whichever line, is the answer.
     Lines that cannot be used are left out and counted.
     """
     low, high = read_scale(reward_scale)

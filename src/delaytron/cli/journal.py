@@ -112,9 +112,8 @@ def export(journal: File, file: Out, json: Json = False) -> None:
 def compact(journal: File, older_than: Age, json: Json = False) -> None:
     """Drop the facts of decisions that are settled and old; the status and the answer of each stay known.
 
-    A decision that expired as wrong is settled when it cannot be corrected any more.
-
-    No other process may own the journal while this runs. What is dropped
+    A decision that expired as wrong is settled when it cannot be corrected any
+    more. No other process may own the journal while this runs. What is dropped
     cannot be exported later: run `delaytron export` first to keep it.
     """
     from delaytron.model.verify import compact_journal  # noqa: PLC0415

@@ -32,7 +32,10 @@ Workers = Annotated[int | None, typer.Option(help="Runs played at the same time.
 Noise = Annotated[
     str | None, typer.Option(metavar="RHO0,RHO1", help="Rates at which wrong is reported as right, and right as wrong.")
 ]
-OnExpiry = Annotated[str, typer.Option(help="What no answer in time means: drop (nothing) or wrong (until corrected).")]
+OnExpiry = Annotated[
+    str,
+    typer.Option(help="How a decision without an answer in time counts: drop (not at all) or wrong (until corrected)."),
+]
 Action = Annotated[
     str | None,
     typer.Option(
@@ -172,7 +175,9 @@ Categorical = Annotated[
 Drop = Annotated[list[str], typer.Option(metavar="COLUMN", help="Of a file: columns to leave out, A,B. Repeatable.")]
 Keep = Annotated[
     list[str],
-    typer.Option(metavar="COLUMN", help="Of a file: text to keep despite more than 10,000 values, A,B. Repeatable."),
+    typer.Option(
+        metavar="COLUMN", help="Of a file: text columns to keep despite more than 10,000 values, A,B. Repeatable."
+    ),
 ]
 Missing = Annotated[
     str | None,

@@ -277,7 +277,8 @@ Standardize = Annotated[
     bool, typer.Option("--standardize", help="Standardise every row by those before it, with a constant appended.")
 ]
 ExpireAfter = Annotated[
-    list[int], typer.Option(metavar="ROUNDS", help="Rounds after which a decision expires. Repeatable.")
+    list[int],
+    typer.Option(metavar="ROUNDS", help="Rounds after which a decision expires. Repeatable.", show_default="never"),
 ]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the error curves: .png, .pdf or .svg.")]
 Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the errors of every run at every checkpoint.")]

@@ -21,20 +21,21 @@ delaytron serve --postgres postgresql://shop@db.example/shop
 """
 
 Folder = Annotated[
-    Path | None, typer.Argument(help="The folder of the journals, one for each model; created if missing.")
+    Path | None,
+    typer.Argument(metavar="FOLDER", help="The folder of the journals, one for each model; created if missing."),
 ]
 Postgres = Annotated[
     str | None, typer.Option(metavar="DSN", help="Instead of a folder: a PostgreSQL database, for many machines.")
 ]
-Host = Annotated[str, typer.Option(help="The address to listen on; others than the loopback address need API keys.")]
+Host = Annotated[str, typer.Option(help="The address to listen on; any but the loopback address needs API keys.")]
 Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.", min=0, max=65535)]
 Keys = Annotated[
     Path | None,
     typer.Option(help="A file of lines `admin KEY` or `client KEY`; else DELAYTRON_ADMIN_KEY, DELAYTRON_CLIENT_KEY."),
 ]
-Rate = Annotated[float | None, typer.Option(help="Requests per second that one client may send.", min=0.001)]
+Rate = Annotated[float | None, typer.Option(help="Requests per second and client.", min=0.001, show_default="no limit")]
 Body = Annotated[int, typer.Option(help="Largest body of a request, in bytes.", min=1)]
-Open = Annotated[int, typer.Option(help="Open decisions that a model may have.", min=1)]
+Open = Annotated[int, typer.Option(help="Most open decisions of a model.", min=1)]
 
 
 def serve(
@@ -47,10 +48,10 @@ def serve(
     max_body: Body = 1_000_000,
     max_open: Open = 1_000_000,
 ) -> None:
-    """Decide over HTTP now, and take feedback whenever it comes; what is acknowledged is on disk.
+    """Serve models over HTTP: decide now, take feedback whenever it comes; what is acknowledged is on disk.
 
-    The API is described at /openapi.json, and a live page is at /.
-    SIGTERM or Ctrl-C finishes what has begun.
+    The API is described at /openapi.json, and a live page is at /. SIGTERM or
+    Ctrl-C ends the service when the requests that have begun are finished.
     """
     for name in ("starlette", "uvicorn", "httptools"):
         needs(name)
