@@ -68,8 +68,9 @@ def test_what_was_asked_for_is_waited_in_any_case(monkeypatch):
 def test_dates_to_wait_for():
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert 28 < parse_retry_after(later) <= 30
-    for unread in ("", "x", "-1", "1.5", "Wed, 99 Oct 2015 07:28:00 GMT", "\u0663"):
-        assert parse_retry_after(unread) in (0.0, 3.0)
+    unread = ("", "x", "-1", "1.5", "Wed, 99 Oct 2015 07:28:00 GMT", "\u0663", f"Wed, 21 Oct {10**20} 07:28:00 GMT")
+    for header in unread:
+        assert parse_retry_after(header) in (0.0, 3.0)
 
 
 @pytest.mark.parametrize(

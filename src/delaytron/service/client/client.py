@@ -272,7 +272,7 @@ def parse_retry_after(header: str | None) -> float:
         return float(header)
     try:
         date = parsedate_to_datetime(header)
-    except ValueError:
+    except (ValueError, OverflowError):  # OverflowError for a year of many digits
         return 0.0
     return max(0.0, (date - datetime.now(UTC)).total_seconds()) if date.tzinfo else 0.0
 
