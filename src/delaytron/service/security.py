@@ -165,6 +165,19 @@ def _keys_in_file(path: Path) -> list[tuple[str, Scope, str]]:
     return keys
 
 
+def resolve(host: str, port: int = 0) -> list[Any]:
+    """Return the addresses that a host name stands for, as `socket.getaddrinfo` does; an empty one is all addresses.
+
+    Raises InvalidInput if the host is unknown.
+    """
+    try:
+        return socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, ValueError):  # a ValueError for what cannot be a name
+        raise InvalidInput(
+            f"host {host!r} is not known on this machine", "use 127.0.0.1, or another address of it", parameter="host"
+        ) from None
+
+
 def check_binding(host: str, keys: ApiKeys) -> None:
     """Raise InvalidInput if no key is set, and other machines could reach the service or the host is unknown.
 
@@ -175,14 +188,8 @@ def check_binding(host: str, keys: ApiKeys) -> None:
     """
     if len(keys):
         return
-    try:
-        entries = socket.getaddrinfo(host or "::", None, type=socket.SOCK_STREAM)  # no host is every address
-        addresses = [ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
-    except (OSError, ValueError):  # a ValueError for what cannot be a name
-        raise InvalidInput(
-            f"host {host!r} is not known on this machine", "use 127.0.0.1, or another address of it", parameter="host"
-        ) from None
-    for address in addresses:
+    for entry in resolve(host):
+        address = ip_address(str(entry[4][0]).partition("%")[0])
         inner = address.ipv4_mapped if isinstance(address, IPv6Address) else None
         if not (inner or address).is_loopback:
             raise InvalidInput(

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from delaytron.errors import InvalidInput
 from delaytron.service.app import make_app
 from delaytron.service.backend import Backend
-from delaytron.service.security import ApiKeys, Limits, check_binding
+from delaytron.service.security import ApiKeys, Limits, check_binding, resolve
 
 HINTS = {  # what to do, by what is wrong
     EADDRINUSE: "stop what listens there, or give another --port; 0 takes any that is free",
@@ -31,9 +31,9 @@ SWITCH_SECONDS = 0.0001  # between switches of threads: requests must not wait f
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise InvalidInput if a server cannot listen there: taken, not of this machine, or not permitted."""
+    """Raise InvalidInput if a server cannot listen there: unknown, taken, not of this machine, or not permitted."""
     refused: list[OSError] = []
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found = resolve(host, port)
     for family, kind, protocol, _, address in found:
         try:
             with socket.socket(family, kind, protocol) as probe:  # with the options of the server
