@@ -1,6 +1,7 @@
 """What the service says, exactly: every answer to feedback, and every refusal."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -310,9 +311,18 @@ def test_the_same_request_again_gets_the_same_reply(service):
     assert first.json() == again.json()
     other = service.post("/v1/models/m/decisions", {"features": [1, 3]}, headers=key)
     assert said(other) == (409, "conflict")
-    for bad in ("", "x" * 201, "a\tb"):
-        reply = service.post("/v1/models/m/decisions", {"features": [1, 2]}, headers={"Idempotency-Key": bad})
-        assert said(reply) == (422, "invalid")
+
+
+def test_idempotency_keys_are_as_the_document_says(service):
+    described = service.client.get("/openapi.json").json()["paths"]["/v1/models/{name}/decisions"]["post"]["parameters"]
+    schema = next(one["schema"] for one in described if one["name"] == "Idempotency-Key")
+    keys = {"x": 200, "x" * 200: 200, "a b": 200, "": 422, "x" * 201: 422, "a\tb": 422, "a\xff": 422}
+    for key, status in keys.items():
+        headers = {"Idempotency-Key": key.encode("latin-1")}
+        reply = service.post("/v1/models/m/decisions", {"features": [1, 2]}, headers=headers)
+        assert reply.status_code == status, key
+        matches = re.search(schema["pattern"], key) is not None and len(key) <= schema["maxLength"]
+        assert matches == (status == 200), key
 
 
 def test_answers_to_cancelled_decisions_are_ignored(service):
@@ -524,6 +534,12 @@ def test_an_address_of_others_cannot_be_listened_on():
         check_free("192.0.2.1", 0)
     check_free("127.0.0.1", 0)
     check_free("", 0)
+
+
+@pytest.mark.parametrize("host", ["nowhere.invalid", "a" * 70 + ".test", "nul\0.test"])
+def test_a_host_that_is_not_known_cannot_be_listened_on(host):
+    with pytest.raises(dt.InvalidInput, match="is not known on this machine; use 127"):
+        check_free(host, 0)
 
 
 def test_a_machine_without_one_of_the_addresses_listens_on_the_others(monkeypatch):

@@ -1,6 +1,7 @@
 """The handlers of all routes, and the service as an ASGI application."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -23,7 +24,6 @@ from delaytron.service.problems import ServiceError, UnknownPath, WrongMethod, p
 from delaytron.service.routes import ROUTES, document
 from delaytron.service.security import ApiKeys, Limits, RateLimit
 
-LONGEST_KEY = 200  # characters of an Idempotency-Key
 LONGEST_PATH = 100  # characters of a path in a message
 
 log = getLogger("delaytron.service")
@@ -161,14 +161,9 @@ def _repeatable(call: Call) -> Repeatable | None:
     given = call.headers.get(b"idempotency-key")
     if given is None:
         return None
-    try:
-        key = given.decode("ascii").strip()
-    except UnicodeDecodeError:
-        key = ""
-    if not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
-        raise InvalidInput.of(
-            "Idempotency-Key", f"1 to {LONGEST_KEY} printable ASCII characters", given.decode("latin-1")
-        )
+    key = given.decode("latin-1").strip(" \t")
+    if len(key) > messages.LONGEST_KEY or not re.fullmatch(messages.IDEMPOTENCY_KEY, key):
+        raise InvalidInput.of("Idempotency-Key", f"1 to {messages.LONGEST_KEY} printable ASCII characters", key)
     return Repeatable(key, sha256(call.body).digest())
 
 

@@ -14,6 +14,8 @@ from delaytron.service.problems import Malformed, ProblemReply
 LONGEST_INTEGER = 4_300  # digits that Python and msgspec convert
 RECENT = 20  # decisions that are shown
 MODEL_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # cannot be a path
+IDEMPOTENCY_KEY = "^[!-~]([ -~]*[!-~])?$"  # printable ASCII
+LONGEST_KEY = 200  # characters of an Idempotency-Key
 
 T = TypeVar("T")
 ClassName = str | int

@@ -150,7 +150,12 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
+    "schema": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": messages.LONGEST_KEY,
+        "pattern": messages.IDEMPOTENCY_KEY,
+    },
 }
 
 
