@@ -84,6 +84,28 @@ def test_it_learns_from_delays_exactly_as_in_the_log():
     assert not np.array_equal(weights_of(late), weights_of(at_once))
 
 
+def test_compiled_code_gets_buffers_for_a_class_that_is_added_meanwhile(monkeypatch):
+    monkeypatch.setattr(log_import, "BATCH", 20)
+    whole, sizes = log_import.look, set()
+
+    def look(learner, row, allowed, scratch):
+        assert {name: field.shape for name, field in scratch.items()} == {
+            name: getattr(learner.state, name).shape for name in learner.rule.scratch
+        }
+        sizes.add(learner.n_classes)
+        return whole(learner, row, allowed, scratch)
+
+    monkeypatch.setattr(log_import, "look", look)
+    model, names = drinks_model(), iter(range(100))
+
+    def add_classes(_):
+        for _ in range(8):  # arrays are padded to a multiple of it
+            model.add_class(f"drink {next(names)}")
+
+    log_import.learn_from(model._engine, drinks_log(), "", False, lambda _: add_classes)
+    assert len(sizes) > 1
+
+
 def test_the_order_by_delays():
     log = small_log([1, 0, NAN, 1], delays=[2, 0, 0, 9])
     assert order_of(log) == [

@@ -12,7 +12,7 @@ from delaytron.answers import Answering
 from delaytron.checks import check_bool
 from delaytron.errors import ConflictingFeedback, InvalidInput, Setting, shown
 from delaytron.journal.ids import check_id
-from delaytron.learners.predictions import look, private_scratch
+from delaytron.learners.predictions import Scratch, look, private_scratch
 from delaytron.logs.log import check_log, learning_order
 from delaytron.logs.schema import DENSE, NAMED, decode_features, kind_of
 from delaytron.model.encoders import FeatureEncoder, VectorEncoder, make_encoder
@@ -109,7 +109,7 @@ class _Recording:
         self.counts: Counter[str] = Counter()
         self.omitted: Counter[str] = Counter()
         self.unused: Counter[str] = Counter()
-        self._buffers = private_scratch(engine.state.learner)
+        self._buffers: Scratch = {}
         self._left_out: set[int] = set()
         self._known: dict[int, float] = {}  # answers that the model had before, by row
         self._rewards: list[float] = []
@@ -128,6 +128,8 @@ class _Recording:
 
     def take(self, rows: list[int], is_outcome: list[bool], now: Moment) -> None:
         """Record and answer some decisions; an operation, one transaction."""
+        # Again for each transaction: between two of them a class may be added, and compiled code checks no lengths.
+        self._buffers = private_scratch(self.engine.state.learner)
         for row, answers in zip(rows, is_outcome, strict=True):
             (self.answer if answers else self.decide)(row, now)
 
