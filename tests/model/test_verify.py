@@ -116,6 +116,14 @@ def test_a_model_writes_its_own_log(tmp_path):
     assert log.table["outcome"].to_pylist() == [0.7, None]
 
 
+def test_classes_that_are_the_same_as_text_are_not_exported(tmp_path):
+    with dt.Model([1, "1"], features=2, journal=tmp_path / "a.db", seed=1) as model:
+        model.decide([1.0, 0.5])
+        with pytest.raises(dt.InvalidInput, match="cannot distinguish 1 from '1'"):
+            model.export_log(tmp_path / "own.parquet")
+    assert not (tmp_path / "own.parquet").exists()
+
+
 def test_a_model_without_a_journal_has_no_log(tmp_path):
     with pytest.raises(
         dt.InvalidInput, match="without a journal keeps no decisions to write; make it with journal=path"

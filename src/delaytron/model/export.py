@@ -1,6 +1,7 @@
 """Exports of a model: the decisions of its journal as a log, its greedy prediction as an ONNX file."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -144,6 +145,12 @@ def _read_shared(view: JournalView) -> _Shared:
     names = list(dict.fromkeys([*first, *(name for _, kind, name in changes if kind == facts.CLASS_ADDED)]))
     if not all(isinstance(name, int) for name in names):
         names = [str(name) for name in names]  # a column has one type
+        if len(set(names)) < len(names):
+            twice = Counter(names).most_common(1)[0][0]
+            raise InvalidInput(
+                f"a log names all classes by text, and cannot distinguish {twice} from {twice!r}",
+                "name one of them differently in a new model",
+            )
     about = About(tuple(names), state.encoder.n_features, view.rows(LATEST)[0][0])
     by_label = state.learner.feedback_type == "label"
     return _Shared(about, recipe.asked["learner"], by_label, state.encoder.sparse, first, changes)
