@@ -15,6 +15,7 @@ from stored import ANSWER, CLASSES, DECISION, decide, in_threads, open_store, se
 import delaytron as dt
 from delaytron.answers import Status
 from delaytron.errors import JournalError
+from delaytron.journal import outside
 from delaytron.journal.outside import Journal
 
 
@@ -82,6 +83,23 @@ def test_where_the_true_class_is_the_answer_its_index_arrives(make):
     with pytest.raises(dt.ConflictingFeedback, match="'large', now 'small' came"):
         journal.feedback("a", label="small")
     assert take(store)[0].value == 2.0
+
+
+def test_an_answer_by_a_class_that_was_just_added_is_no_damage(make, monkeypatch):
+    store, journal = make(feedback_type="label")
+    decide(store, "a")
+    read_known = outside.read_known
+
+    def add_class_first(*given):
+        monkeypatch.undo()
+        with transaction(store):
+            store.set_meta("classes", json.dumps([*CLASSES, "huge"]).encode())
+            store.set_status("a", Status.ANSWERED, float(len(CLASSES)))
+        return read_known(*given)
+
+    monkeypatch.setattr(outside, "read_known", add_class_first)
+    with pytest.raises(dt.ConflictingFeedback, match="'huge', now 'small' came"):
+        journal.feedback("a", label="small")
 
 
 @pytest.mark.parametrize(

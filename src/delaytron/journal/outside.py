@@ -61,17 +61,17 @@ class Journal:
             if self._closed:
                 raise JournalError(f"{self._path.name} is closed", "open it again")
             try:
-                meta = read_meta(database)
-                with naming_damage(self._path):
-                    if self._clock is None:
-                        self._clock = Clock(json.loads(meta["clock"]))
-                    answering = read_answering(meta["config"], meta.get("classes"))
                 known = read_known(database, id)
                 if known is None or (known.status != Status.CANCELLED and known.value is None):
                     # This answer may settle it: read it again when no other process can write. An id that is unknown
                     # now may have been issued in the transaction for which `begin` waits.
                     database.begin()
                     known = read_known(database, id)
+                meta = read_meta(database)  # after `known`, whose answer may be a class that was added just before
+                with naming_damage(self._path):
+                    if self._clock is None:
+                        self._clock = Clock(json.loads(meta["clock"]))
+                    answering = read_answering(meta["config"], meta.get("classes"))
                 value = read_value(answering, correct, label, reward, None if known is None else known.label)
                 with naming_damage(self._path):  # a stored answer that is the index of no class
                     replied = reply(id, known, value, answering)
