@@ -14,6 +14,8 @@ from delaytron import errors
 from delaytron.cli import app
 from delaytron.cli.options import option_spelling
 from delaytron.errors import InvalidInput, Setting, spelled
+from delaytron.journal.database import DamagedFact
+from delaytron.journal.store import BusyError
 
 SOURCE = Path(dt.__file__).parent
 
@@ -82,9 +84,10 @@ def test_a_place_goes_in_front_and_the_data_stay():
     assert str(InvalidInput("it is empty", "fill it").at("a.csv")) == "a.csv: it is empty; fill it"
 
 
-@pytest.mark.parametrize("name", sorted(ERRORS & set(vars(errors))))
-def test_every_error_survives_a_process_pool(name):
-    cls = getattr(errors, name)
+@pytest.mark.parametrize(
+    "cls", [*(getattr(errors, name) for name in sorted(ERRORS & set(vars(errors)))), DamagedFact, BusyError]
+)
+def test_every_error_survives_a_process_pool(cls):
     hint = ("give ", Setting("seed", "1"))
     for error in (cls("a problem", hint, parameter="seed"), cls.of("seed", "an integer", object(), verb="be")):
         again = pickle.loads(pickle.dumps(error))  # noqa: S301

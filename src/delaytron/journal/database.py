@@ -66,17 +66,13 @@ def forked(path: Path) -> JournalError:
     return JournalError(f"{path.name} was opened before this process was forked", "open it again, or use dt.Journal")
 
 
+class DamagedFact(JournalError):  # noqa: N818
+    """A fact whose checksum is wrong; `value` is its number as it is stored."""
+
+
 def damaged(path: Path, what: str) -> JournalError:
     """Return the error for content that this package cannot have written."""
     return JournalError(f"{path} is damaged ({what})", "restore it from a backup")
-
-
-class DamagedFact(JournalError):  # noqa: N818
-    """A fact whose checksum is wrong; `seq` is its number as it is stored."""
-
-    def __init__(self, path: Path, seq: Any) -> None:
-        super().__init__(f"{path} is damaged (the checksum of fact {shown(seq)} is wrong)", "restore it from a backup")
-        self.seq = seq
 
 
 @contextmanager

@@ -113,7 +113,8 @@ def as_fact(path: Path, row: tuple[Any, ...]) -> Fact:
     except (TypeError, AttributeError, struct.error):  # a value of another type
         intact = False
     if not intact:
-        raise DamagedFact(path, seq)
+        problem = f"{path} is damaged (the checksum of fact {shown(seq)} is wrong)"
+        raise DamagedFact(problem, "restore it from a backup", value=seq)
     return Fact(seq, kind, name, Moment(wall, clock), body)
 
 

@@ -150,7 +150,7 @@ class _Replay:
                 if advance is not None and (count % STEP == 0 or fact.seq == last):
                     advance(count % STEP or STEP)
         except DamagedFact as problem:
-            raise _MismatchFoundError(problem.seq, f"the checksum of fact {problem.seq} is wrong") from None
+            raise _MismatchFoundError(problem.value, f"the checksum of fact {problem.value} is wrong") from None
         if self.seq != last:
             raise _MismatchFoundError(self.seq + 1, f"fact {self.seq + 1} is missing, the last one is {last}")
         if self.snapshots and self.snapshots[-1] != self.after:
