@@ -1,5 +1,7 @@
 """Answers: which values a model takes, and the one table of replies."""
 
+from enum import StrEnum
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,10 @@ CORRECT = Answering("correct", False, ("small", "medium", "large"))
 REWARDS = CORRECT._replace(rewards=True)
 LABEL = CORRECT._replace(feedback_type="label")
 VALUES = [0.0, 0.5, 1.0]
+
+
+class Size(StrEnum):
+    LARGE = "large"
 
 
 def outcome(action):
@@ -90,7 +96,9 @@ def test_conflicts_show_both_answers():
         (REWARDS, {"correct": False}, 0.0),
         (LABEL, {"label": "large"}, 2.0),
         (LABEL, {"label": np.str_("large").item()}, 2.0),
+        (LABEL, {"label": Size.LARGE}, 2.0),
         (LABEL._replace(classes=(1, 2)), {"label": np.int64(2)}, 1.0),
+        (LABEL._replace(classes=(1, 2)), {"label": np.array(2)}, 1.0),
     ],
 )
 def test_answers_become_numbers(answering, answer, value):

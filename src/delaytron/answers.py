@@ -16,7 +16,7 @@ import json
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from delaytron.checks import check_bool, check_number, did_you_mean
+from delaytron.checks import as_class_name, check_bool, check_number, did_you_mean
 from delaytron.errors import ConflictingFeedback, InvalidInput, UnknownDecision, shown
 
 LONGEST_LIST = 200  # characters of the names of classes in a message
@@ -123,13 +123,9 @@ def read_value(answering: Answering, correct: Any, label: Any, reward: Any, play
 
 
 def _class_index(classes: tuple[Any, ...], label: Any) -> int:
-    plain = label.item() if getattr(label, "ndim", None) == 0 else label  # a number of NumPy
-    try:
-        index = classes.index(plain)
-        if type(classes[index]) is type(plain):  # 1 == True == 1.0, but only 1 is the name
-            return index
-    except ValueError:  # not there, or an array, which has no single truth
-        pass
+    name = as_class_name(label.item() if getattr(label, "ndim", None) == 0 else label)  # an array of one number
+    if name in classes:  # None is not
+        return classes.index(name)
     known = f"known are {', '.join(map(str, classes[:10]))[:LONGEST_LIST]}"
     hint = did_you_mean(str(label), map(str, classes)) or known
     raise InvalidInput.of("label", "the name of a class", label, hint)
