@@ -44,7 +44,7 @@ def test_a_failing_disk_changes_nothing(path, monkeypatch, clock, call, method):
         one.feedback("0", correct=True)
     for countdown in range(100):
         before = model.digest()
-        waiting = model.open_decisions()
+        waiting, classes = model.open_decisions(), model.classes
         with monkeypatch.context() as patch:
             fail_after(patch, method, countdown)
             try:
@@ -54,6 +54,7 @@ def test_a_failing_disk_changes_nothing(path, monkeypatch, clock, call, method):
                 message = str(problem)
         assert "disk is full" in message
         assert "\n" not in message
+        assert model.classes == classes  # first: the state is restored by whoever reads it
         assert model.open_decisions() == waiting
         assert model.digest() == before
     assert 0 < countdown < 99

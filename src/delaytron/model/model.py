@@ -261,7 +261,7 @@ class Model:
     @property
     def classes(self) -> list[Name]:
         """The classes that may be chosen."""
-        return self._engine.state.classes.active
+        return self._engine.read(lambda state: state.classes.active)  # not of a class whose addition was rolled back
 
     def open_decisions(self) -> list[OpenDecision]:
         """Return the open decisions, the oldest first."""
@@ -327,8 +327,8 @@ class Model:
         )
 
     def __repr__(self) -> str:
-        asked = self._engine.recipe.asked
-        return f"Model({self.classes}, learner={asked['learner']!r}, open={self._engine.state.pending})"
+        state, asked = self._engine.state, self._engine.recipe.asked  # without `read`: a repr never waits or raises
+        return f"Model({state.classes.active}, learner={asked['learner']!r}, open={state.pending})"
 
     def _repr_html_(self) -> str:
         from delaytron.model.inspection import show  # noqa: PLC0415 - for notebooks only
