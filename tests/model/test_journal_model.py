@@ -178,6 +178,18 @@ def test_a_journal_of_something_else_is_refused(tmp_path):
             make(tmp_path / "a.db")
 
 
+@pytest.mark.parametrize("part", ["asked", "learner"])
+@pytest.mark.parametrize("change", [dict.clear, lambda known: known.update(learner="newer", settings={}, features=-1)])
+def test_a_journal_of_a_recipe_that_cannot_be_read_is_refused(tmp_path, part, change):
+    with small_model(journal=tmp_path / "first.db") as model:
+        config = json.loads(model._engine.store.config)
+    change(config["recipe"][part])
+    SqliteStore(tmp_path / "a.db", config=json.dumps(config).encode()).close()
+    for make in (dt.Model.open, lambda path: small_model(journal=path)):
+        with pytest.raises(dt.InvalidInput, match=r"not the journal of a model .*; update delaytron"):
+            make(tmp_path / "a.db")
+
+
 def test_a_damaged_snapshot_is_refused(tmp_path):
     with small_model(journal=tmp_path / "a.db") as model:
         model.decide([1, 0])

@@ -39,6 +39,9 @@ def test_names_of_classes_become_plain():
     model = dt.Model([Colour.RED, np.str_("blue"), np.int32(3)], learner="delaytron", features=2)
     assert [type(name) for name in model.classes] == [str, str, int]
     assert model.classes == ["red", "blue", 3]
+    decision = model.decide([1, 0], allowed=[Colour.RED])
+    assert model.feedback(decision.id, label=Colour.RED) == "accepted"
+    assert model.decision(decision.id).value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -122,6 +125,13 @@ def test_allowed_restricts_the_choice_and_the_probability():
     one = model.decide([1, 0], allowed=iter(["medium"]))
     assert (one.label, one.prob) == ("medium", 1.0)
     assert model.probabilities([1, 0], allowed=("medium",)) == {"medium": 1.0}
+
+
+@pytest.mark.parametrize("features", [2, ["a", "b"]], ids=["vectors", "named"])
+def test_allowed_may_be_an_iterator_for_many_decisions(features):
+    xs = [[1, 0]] * 3 if features == 2 else [{"a": 1}] * 3
+    decisions = small_model(features=features).decide_many(xs, allowed=iter(["medium"]))
+    assert [decision.label for decision in decisions] == ["medium"] * 3
 
 
 @pytest.mark.parametrize(

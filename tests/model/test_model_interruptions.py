@@ -109,7 +109,7 @@ def test_an_interrupted_model_in_memory_goes_on(call, on_expiry, step):
     assert {model.feedback(decision.id, correct=True) for decision in decisions[-4:]} == {"accepted"}
     assert model.open_decisions() == []
     assert decisions[-1].round == model.stats().decisions
-    assert len(model.stats().classes) == len(model.classes)
+    assert len(model.stats().classes) == len(model.classes) == model._engine.state.learner.n_classes
 
 
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.torture)])

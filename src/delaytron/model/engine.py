@@ -8,7 +8,7 @@ the Writer rolls back and has the State restored from its snapshot and facts.
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -23,6 +23,7 @@ from delaytron.journal.sqlite import SqliteStore
 from delaytron.journal.store import MemoryStore, Store
 from delaytron.journal.writer import DURABILITIES, Snapshots, Writer
 from delaytron.learners import LEARNERS
+from delaytron.learners.files import UNREADABLE
 from delaytron.learners.predictions import look
 from delaytron.model import facts
 from delaytron.model.classes import Name
@@ -162,6 +163,7 @@ class Engine:
         Book; the id of a round that only the Book has is issued.
         """
         state = self.state
+        del state.classes.names[state.learner.n_classes :]  # of an interrupted AddClass, see `State._add_class`
         state.classes.refresh()
         state.learner.flush()  # first completes what was interrupted within the learner
         state.find_ids()
@@ -288,6 +290,7 @@ class Engine:
         Raises InvalidInput for features, ids or classes that the model does not take, ConflictingDecision if an id was
         issued for another input.
         """
+        allowed = list(allowed) if isinstance(allowed, Iterator) else allowed  # it is read once for each decision
         encoder = self.state.encoder
         chosen = None if ids is None else _listed("ids", ids)
         has_rows = is_sparse(xs) or (isinstance(xs, Sized) and getattr(xs, "ndim", 1) > 0 and len(xs) > 0)
@@ -434,7 +437,7 @@ class Engine:
         more = {"names": self.state.encoder.names(), "ids": ids, "clock": self.store.clock_state()}
         return pack_state(self.state, self.recipe, more)
 
-    def _ids(self) -> Iterable[tuple[str, Known]]:
+    def _ids(self) -> Iterator[tuple[str, Known]]:
         """Iterate over all ids; what was played is added from the facts, which a saved file does not have."""
         for issued, known in self.store.all_ids():
             if known.seq is not None and known.played is None:
@@ -525,13 +528,16 @@ def _continue(store: Store, asked: Recipe | None, journal: Any, durability: str)
 
 
 def recipe_in(config: bytes, journal: Any) -> Recipe:
-    """Return the recipe in the configuration of a journal; raise InvalidInput if there is none."""
+    """Return the recipe in the configuration of a journal; raise InvalidInput if this version cannot read it."""
     try:
-        return Recipe.of_config(config)
-    except (KeyError, TypeError):
+        recipe = Recipe.of_config(config)
+        recipe.check()
+    except UNREADABLE as problem:
         raise InvalidInput(
-            f"{journal} is not the journal of a model that this version can read", "update delaytron"
+            f"{journal} is not the journal of a model that this version can read: {reason_of(problem)}",
+            "update delaytron",
         ) from None
+    return recipe
 
 
 def load_engine(texts: dict[str, str], tensors: Tensors, source: str) -> Engine:

@@ -53,6 +53,13 @@ class Recipe(NamedTuple):
         """Return the recipe in the configuration of a journal; raise KeyError, TypeError or ValueError without one."""
         return cls(**json.loads(config)["recipe"])
 
+    def check(self) -> None:
+        """Raise an error of `UNREADABLE` if no state can be made of it; allocates no arrays."""
+        check_names(self.asked["classes"])
+        self.new_encoder()
+        self.expiry()
+        make(self.learner, allocate=False)
+
     def new_learner(self) -> Learner:
         """Return the learner, untrained."""
         return make(self.learner)
@@ -163,8 +170,8 @@ def _read_waiting(expire_after: Any, on_expiry: Any, correct_within: Any = None)
 def check_same(stored: Recipe, asked: Recipe, path: Any) -> None:
     """Raise InvalidInput if a journal was made for another model; a seed that is not given is that of the journal."""
     for name, value in asked.asked.items():
-        if value != stored.asked[name] and not (name == "seed" and value is None):
-            both = (stored.asked[name], value)
+        if value != stored.asked.get(name) and not (name == "seed" and value is None):
+            both = (stored.asked.get(name), value)
             there, here = map(as_given, both) if name in ("expire_after", "correct_within") else both
             raise InvalidInput(
                 (f"{path} was made with ", Setting(name, shown(there)), f", not {shown(here)}"),

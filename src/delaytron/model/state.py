@@ -265,10 +265,10 @@ class State:
         self.tally.answer(play.label, reward, now.clock - (decided or now).clock)
 
     def _add_class(self, name: Any) -> None:
-        if self.classes.check_new(name) not in self.classes.names:
+        # The name first: after an interruption `Engine._reconcile` drops a name that the learner does not have yet.
+        if self.classes.add(self.classes.check_new(name)):
             self.learner.add_class()
             self.tally.grow(self.learner.n_classes)
-        self.classes.add(name)
 
     def replay(self, fact: Fact) -> None:
         """Apply the operation of a fact; raise JournalError if it cannot be applied, or the result differs."""
