@@ -89,7 +89,7 @@ def test_a_pipeline_sorts_messages(tmp_path):
     assert max(after) < 0.7  # always the most frequent group: 0.95
 
 
-def test_a_log_of_vowpal_wabbit_tells_what_a_model_will_earn(tmp_path):
+def test_estimates_on_a_log_agree_with_what_a_model_earns(tmp_path):
     lines = output_of("vowpal_log.py", tmp_path)
     values = numbers_in(lines, r": (\S+) sold, ")
     lows, highs = (numbers_in(lines, pattern) for pattern in (r"sold, (\S+) to", r" to (\S+)$"))

@@ -83,7 +83,7 @@ class TestTheoryAlone:
         assert rows["Theorem 1"]["vacuous"] is True  # 28 thousand in 10 thousand rounds
 
     @pytest.mark.parametrize("columns", [80, 120])
-    def test_the_table_fits_the_screen_and_tells_what_is_published(self, columns):
+    def test_the_table_fits_the_screen_and_names_the_sources(self, columns):
         lines = output_of(*SMALL, columns=columns).splitlines()
         assert all(len(line) <= columns for line in lines)
         words = [line.split() for line in lines]
@@ -114,7 +114,7 @@ class TestTheoryAlone:
         assert rows["Theorem R1"]["eta"] == 0.5
         assert rows["Theorem R4"]["bound"] == pytest.approx(theory.theorem_r4(**PROBLEM, **waited))
 
-    def test_missing_answers_may_be_told_apart_from_the_delay(self):
+    def test_missing_answers_can_be_given_apart_from_the_delay(self):
         apart, together = (
             json.loads(output_of(*SMALL[:-1], *delay, "--json"))
             for delay in ((100, "--missing", 0.2), ("100+missing:0.2",))
@@ -203,7 +203,7 @@ class TestStudy:
         for one in found.measured:
             assert one.at_end.value + one.at_end.margin < one.bound[-1], one.statement.name
 
-    def test_each_bound_has_the_weights_for_which_it_says_most(self, found):
+    def test_each_bound_has_the_weights_for_which_it_is_least(self, found):
         assert len(found.trial.comparators) >= 4
         for statement, chosen in found.trial.chosen:
             totals = [
@@ -266,7 +266,7 @@ class TestMeasuring:
         one = next(one for one in found.measured if one.statement.name == "Theorem R4")
         assert [float(last[0]["measured"]), float(last[0]["bound"])] == [one.at_end.value, one.bound[-1]]
 
-    def test_a_figure_says_where_regret_is_not_above_zero(self, found, monkeypatch):
+    def test_a_figure_notes_points_without_positive_regret(self, found, monkeypatch):
         figures = []
         monkeypatch.setattr(plots, "save_figure", lambda figure, _: figures.append(figure))
         found.plot("nowhere.png")

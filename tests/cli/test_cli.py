@@ -156,7 +156,7 @@ class TestRun:
         assert any(line.startswith("2 runs of 800 rounds") for line in lines)
 
     @pytest.mark.parametrize("flags", [[], ["delaytron", "--gamma", "0.1,0.2"], ["perceptron", "--runs", "1"]])
-    def test_the_most_frequent_class_stands_beside_the_learners(self, flags):
+    def test_the_table_ends_with_the_error_of_the_most_frequent_class(self, flags):
         data = dt.datasets.load("synsep", n_samples=500)
         majority = 1 - np.bincount(data.y).max() / 500
         lines = output_of("run", *SMALL, *flags).splitlines()
@@ -198,7 +198,7 @@ class TestFiles:
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         assert path.stat().st_size > 10_000
 
-    def test_a_figure_without_any_error_is_drawn_all_the_same(self, tmp_path):
+    def test_a_figure_without_any_error_is_drawn(self, tmp_path):
         dt.simulate("perceptron", ([[1.0], [1.0]], [0, 1]), rounds=1).plot(tmp_path / "flat.png")
         assert (tmp_path / "flat.png").exists()
 
@@ -261,7 +261,7 @@ class TestCompare:
         (line,) = [line for line in stdout.splitlines() if line.startswith("always the most")]
         assert line.split()[3:] == [majority] * 2
 
-    def test_rows_that_are_played_more_than_once_are_told(self, tmp_path):
+    def test_a_note_says_how_often_rows_are_repeated(self, tmp_path):
         path = tmp_path / "kinds.csv"
         path.write_text("x,y,kind\n" + "".join(f"{k},{k % 7},{'ab'[k % 2]}\n" for k in range(40)))
         small = ["--label", "kind", "--delay", "2", "--runs", "1"]
@@ -287,7 +287,7 @@ class TestCompare:
         (line,) = [line for line in table.splitlines() if line.startswith(dt.DEFAULT_LEARNER)]
         assert "untuned" in line
 
-    def test_who_cannot_play_is_listed_with_the_reason(self):
+    def test_learners_that_cannot_play_are_listed_with_the_reason(self):
         flags = [*THREE, "--noise", "0.1,0.2"]
         reason = "perceptron learns from the true label"
         assert f"perceptron cannot play: {reason}" in " ".join(output_of("compare", *flags).split())
@@ -295,7 +295,7 @@ class TestCompare:
         assert [row["learner"] for row in document["left_out"]] == ["perceptron"]
         assert document["results"][0]["parameters"]["noise"] == [0.1, 0.2]
 
-    def test_models_stand_beside_numbers(self):
+    def test_delays_can_be_numbers_and_models(self):
         flags = ["digits", "--learner", "perceptron", "--delay", "5", "--delay", "lognormal:20,1.5", "--rounds", "99"]
         document = json.loads(output_of("compare", *flags, "--runs", "1", "--json"))
         assert [row["delay"] for row in document["results"]] == ["5", "lognormal:20,1.5"]
@@ -466,7 +466,7 @@ class TestTrouble:
         assert message in line
 
     @pytest.mark.skipif(typer.__version__ < "0.29", reason="only later versions say which type they need")
-    def test_a_number_that_is_none_is_one_line_that_says_what_is_needed(self):
+    def test_a_value_that_is_not_a_number_is_one_line_with_the_type_needed(self):
         line = "delaytron: --rounds must be an integer, got '1e6'; see delaytron run --help\n"
         assert delaytron("run", "--rounds", "1e6").stderr == line
 

@@ -33,7 +33,7 @@ def output_of(*arguments, columns=120):
 
 
 def line_of(*arguments):
-    """Return the one line that tells what is wrong."""
+    """Return the one line of an error."""
     result = delaytron(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
@@ -196,7 +196,7 @@ class TestPlot:
         np.testing.assert_allclose(shares, plane.explained_variance_ratio_, atol=1e-9)
 
     @pytest.mark.parametrize("X", [np.zeros((2, 1)), np.array([[0.0], [1.0], [2.0]]), np.ones((3, 3))])
-    def test_a_cloud_of_hardly_anything_is_drawn_all_the_same(self, tmp_path, X):
+    def test_a_cloud_of_few_points_is_drawn(self, tmp_path, X):
         data = dt.datasets.as_dataset((X, np.arange(len(X)) % 2))
         dataset_plots.plot_dataset(data, tmp_path / "tiny.png")
         assert (tmp_path / "tiny.png").exists()

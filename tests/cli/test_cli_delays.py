@@ -109,7 +109,7 @@ def test_a_name_that_the_notation_cannot_write_is_left_to_python(tmp_path):
     assert "dt.delays.Trace.from_file(" in delaytron(path, "--wait", "a,rate=2").stdout
 
 
-def test_what_was_taken_for_rounds_is_told(log, tmp_path):
+def test_a_note_says_how_numbers_were_read(log, tmp_path):
     path = tmp_path / "one.csv"
     path.write_text("seconds\n300\n5\n")
     note = "delaytron: note: header 'seconds' skipped, numbers taken as rounds; "
@@ -131,7 +131,7 @@ def test_a_name_with_a_space_is_quoted_in_the_hint(tmp_path):
     assert f"  delaytron run --delay 'trace:{path}'\n" in output_of(path)
 
 
-def test_a_trace_with_nothing_to_fit_is_shown_all_the_same(tmp_path):
+def test_a_trace_with_nothing_to_fit_is_shown(tmp_path):
     path = tmp_path / "delays.txt"
     path.write_text("7\n-1\n7\n7\n")
     assert "delaytron run --delay fixed:7+missing:0.25\n" in output_of(path)
@@ -151,7 +151,7 @@ def test_a_picture_is_drawn(log, tmp_path, ending, start):
     assert text.endswith(f"wrote {picture}\n")
 
 
-def test_a_picture_says_what_never_comes_and_what_fits(log, tmp_path):
+def test_a_figure_shows_missing_answers_and_fitted_models(log, tmp_path):
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.fonttype": "none"}):
@@ -214,7 +214,7 @@ def test_files_that_cannot_be_read_are_one_line_and_exit_code_2(tmp_path):
     complain(f"{cut}, line 4: cannot be read any further: Compressed file ended", cut)
 
 
-def test_an_example_that_is_not_there_is_asked_for(tmp_path, monkeypatch):
+def test_a_published_trace_that_is_missing_is_an_error_with_its_address(tmp_path, monkeypatch):
     monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
     complain("retweets is not on this machine; put retweet_delays.csv.gz, from https://", "retweets")
     complain("the example retweets takes no columns; leave wait out", "retweets", "--wait", "seconds")
@@ -222,7 +222,7 @@ def test_an_example_that_is_not_there_is_asked_for(tmp_path, monkeypatch):
 
 @real
 @pytest.mark.parametrize("delay", ["trace:college", "lognormal:53.2,3.09+missing:0.361"])
-def test_what_the_hint_says_can_be_played(delay):
+def test_the_suggested_commands_can_be_played(delay):
     assert f"delaytron run --delay {delay}\n" in output_of("college")
     result = CliRunner().invoke(cli.app, f"run --delay {delay} --samples 500 --rounds 800 --runs 1 --json".split())
     assert json.loads(result.stdout)[0]["delay"] == delay

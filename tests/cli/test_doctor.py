@@ -78,7 +78,7 @@ def test_a_data_folder_that_is_not_there_is_noticed(monkeypatch, tmp_path):
     assert check_of("data folder")["found"] == str(tmp_path)
 
 
-def test_a_compiler_that_is_switched_off_is_said():
+def test_a_compiler_that_is_switched_off_is_reported():
     command = [sys.executable, "-m", "delaytron", "doctor", "--json"]
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -87,7 +87,7 @@ def test_a_compiler_that_is_switched_off_is_said():
     assert "unset NUMBA_DISABLE_JIT" in checks["compiled code"]["advice"]
 
 
-def test_machine_code_that_cannot_be_kept_is_said(monkeypatch, tmp_path):
+def test_machine_code_that_cannot_be_kept_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "_folder_of_kernels", lambda: None)
     assert "set NUMBA_CACHE_DIR" in doctor.check_compiled_code().advice
     monkeypatch.setattr(doctor, "_folder_of_kernels", lambda: tmp_path)
@@ -105,7 +105,7 @@ def test_the_folder_of_compiled_code_is_that_of_the_compiler(monkeypatch, tmp_pa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the folder does not depend on XDG_CACHE_HOME there")
-def test_a_folder_of_downloads_that_cannot_be_written_is_said(monkeypatch, tmp_path):
+def test_a_folder_of_downloads_that_cannot_be_written_is_reported(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "inside"))
     row = doctor.check_downloads()

@@ -51,7 +51,7 @@ def test_policies_of_all_kinds(folder):
     assert document["evaluations"][2]["value"] == pytest.approx(learned.value, rel=1e-12)
 
 
-def test_dsjson_says_the_same(folder):
+def test_dsjson_gives_the_same_values(folder):
     args = ["--policy", "uniform", "--policy", "always:2", "--method", "ips", "--json"]
     one, other = (
         CliRunner().invoke(cli.app, ["evaluate", str(folder / name), *args]) for name in ("log.parquet", "log.dsjson")

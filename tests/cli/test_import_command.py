@@ -122,7 +122,7 @@ def test_the_notes(tmp_path):
         (1, "give every action an id of its own"),
     ],
 )
-def test_places_at_which_other_actions_stand_are_no_classes(tmp_path, noise, advice):
+def test_a_warning_says_that_action_numbers_do_not_identify_actions(tmp_path, noise, advice):
     orders = [["sport", "news", "art"], ["art", "sport", "news"], ["news", "art", "sport"]]
     orders[2][0] = "art" if noise else "news"  # twice in one event
     lines = [
@@ -192,12 +192,12 @@ def test_several_logs_and_options(tmp_path):
         (["--strict"], "line 9: an earlier line has the id 'e3'; fix it, or leave it out: run without --strict"),
     ],
 )
-def test_wrong_options_are_told_in_one_line(log, tmp_path, args, words):
+def test_wrong_options_are_one_line(log, tmp_path, args, words):
     assert words in refused(log, "--journal", tmp_path / "shop.db", *args)
     assert not (tmp_path / "shop.db").exists()
 
 
-def test_wrong_files_are_told_in_one_line(log, tmp_path):
+def test_wrong_files_are_one_line(log, tmp_path):
     journal = ["--journal", tmp_path / "shop.db"]
     assert "cannot read" in refused(tmp_path / "absent.dsjson", *journal)
     assert "it must be a file" in refused(tmp_path, *journal)

@@ -127,7 +127,7 @@ class TestVerify:
         assert document_of("verify", journal)["answered"] == found["answered"] + 1
 
     @pytest.mark.parametrize("learner", ["perceptron", "pab"])
-    def test_learners_that_are_told_labels_or_take_no_rewards(self, tmp_path, learner):
+    def test_learners_that_learn_from_labels_or_take_no_rewards(self, tmp_path, learner):
         with dt.Model(CLASSES, learner=learner, journal=tmp_path / "a.db", seed=1) as model:
             for i in range(20):
                 model.decide({"text": f"word{i % 3} and more", "n": i}, id=f"r{i}")
@@ -197,7 +197,7 @@ class TestVerify:
         assert mismatch["fact"] == newest[1]
         assert "has the hash" in mismatch["reason"]
 
-    def test_a_damaged_file_is_told(self, journal):
+    def test_a_damaged_file_is_found(self, journal):
         ((root,),) = execute(journal, "SELECT rootpage FROM sqlite_schema WHERE name = 'facts'")
         content = bytearray(journal.read_bytes())
         content[4096 * (root - 1) : 4096 * root] = bytes(4096)
@@ -222,7 +222,7 @@ class TestVerify:
         ],
     )
     @pytest.mark.parametrize("command", ["verify", "export"])
-    def test_a_configuration_that_cannot_be_read_is_told_in_one_line(self, journal, tmp_path, command, config, words):
+    def test_a_configuration_that_cannot_be_read_is_one_line(self, journal, tmp_path, command, config, words):
         execute(journal, "UPDATE meta SET value = ? WHERE name = 'config'", config.encode())
         result = delaytron(command, journal, *[tmp_path / "o.parquet"][: command == "export"])
         assert result.exit_code == 2
@@ -295,7 +295,7 @@ class TestExport:
         delaytron("export", journal, tmp_path / "out.parquet")
         assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 3
 
-    def test_a_learner_that_is_told_labels_has_rewards(self, tmp_path):
+    def test_labels_are_exported_as_rewards(self, tmp_path):
         with dt.Model(CLASSES, learner="perceptron", features=2, journal=tmp_path / "a.db", seed=1) as model:
             label = model.decide([1.0, 2.0], id="right").label
             model.feedback("right", label=label)
@@ -389,7 +389,7 @@ class TestCompact:
         assert found["facts_before"] == found["facts_after"]
         assert document_of("verify", journal)["replayed_after"] == 0
 
-    def test_export_says_what_is_gone(self, journal, tmp_path):
+    def test_export_counts_purged_decisions(self, journal, tmp_path):
         delaytron("compact", journal, "--older-than", "0.001s")
         result = delaytron("export", journal, tmp_path / "out.parquet")
         assert "more were dropped by `delaytron compact`" in " ".join(result.stdout.split())
@@ -455,7 +455,7 @@ class TestBadInput:
             (["compact", "text.db"], "--older-than"),
         ],
     )
-    def test_it_is_told_in_one_line(self, tmp_path, monkeypatch, args, words):
+    def test_it_is_one_line(self, tmp_path, monkeypatch, args, words):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "text.db").write_text("this is no database, but a text that is long enough\n" * 20)
         result = delaytron(*args)

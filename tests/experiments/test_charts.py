@@ -59,7 +59,7 @@ def test_learners_that_are_reported_in_full_have_charts_of_their_own(drawn):
     assert list(drawn) == ["learners", "delay", "gamma-delaytron", "rounds-delaytron", "rounds-soba"]
 
 
-def test_errors_stand_against_gamma(played, drawn):
+def test_errors_are_drawn_against_gamma(played, drawn):
     found, store = played
     line = next(
         o.condition
@@ -73,7 +73,7 @@ def test_errors_stand_against_gamma(played, drawn):
         assert (series.y[place], series.low[place], series.high[place]) == (mean, mean - margin, mean + margin)
 
 
-def test_errors_stand_against_rounds_beside_the_references(played, drawn):
+def test_errors_are_drawn_against_rounds_beside_the_references(played, drawn):
     result = played[0][0].result
     panel = drawn["rounds-delaytron"].panels[0]
     assert [series.label for series in panel.series] == ["delay 1", "delay fixed:30", "soba, delay 1"]
@@ -87,14 +87,14 @@ def test_errors_stand_against_rounds_beside_the_references(played, drawn):
     assert [series.label for series in drawn["rounds-soba"].panels[0].series] == ["delay 1"]
 
 
-def test_errors_stand_against_delays_in_their_order(drawn):
+def test_errors_are_drawn_against_delays_in_ascending_order(drawn):
     delaytron = series_of(drawn["delay"], "digits", "delaytron")
     assert delaytron.x == [1, 30]
     assert series_of(drawn["delay"], "digits", "soba").x == [1]
     assert series_of(drawn["learners"], "digits", "delay 1").y[0] == delaytron.y[0]
 
 
-def test_every_learner_stands_at_each_delay(played, drawn):
+def test_every_learner_is_drawn_at_each_delay(played, drawn):
     chart = drawn["learners"]
     assert chart.ticks == ("delaytron", "soba", "pab")
     assert series_of(chart, "digits", "delay fixed:30").x == [0, 2]
@@ -165,7 +165,7 @@ def test_figures_are_written_for_print_and_screen(drawn, tmp_path):
     assert [Path(path).read_bytes()[:4] for path in written] == [b"\x89PNG", b"<?xm"]
 
 
-def test_a_curve_on_another_is_dashed_and_says_so():
+def test_a_curve_on_another_is_dashed_and_labelled():
     lower = Series("low", [1.0, 2.0], [0.5, 0.25], [0.0, 0.0], [1.0, 1.0], 0)
     upper = lower._replace(label="same", style=1)
     part = Series("part", [2.0], [0.25], [0.0], [1.0], 2)
@@ -176,7 +176,7 @@ def test_a_curve_on_another_is_dashed_and_says_so():
     assert equal_series([Panel("x", drawn), Panel("y", (lower, upper._replace(y=[0.5, 0.3])))]) == {"part": "low"}
 
 
-def test_banditron_says_that_it_is_delaytron_without_delay(tmp_path):
+def test_without_delay_banditron_is_labelled_as_the_same_as_delaytron(tmp_path):
     toml = """
 name = "same"
 data = ["digits"]
@@ -215,7 +215,7 @@ def test_series_that_share_their_x_are_drawn_side_by_side(axes):
         assert places == sorted(set(places))
 
 
-def test_captions_and_labels_tell_the_runs_that_there_were(played, drawn, tmp_path):
+def test_captions_and_labels_have_the_numbers_of_runs(played, drawn, tmp_path):
     assert drawn["learners"].caption == "Final error at each delay: mean and 95 % interval of 3 runs†."
     toml = TOML.replace('name = "soba"', 'name = "soba"\nruns = 12')
     conditions = parse_spec(toml.encode()).only(["digits"]).conditions()

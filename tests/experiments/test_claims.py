@@ -91,7 +91,7 @@ def test_a_rising_curve_is_not_as_steep_as_a_flat_one():
     assert verdicts([*found, rising])["a"] == "does not hold"
 
 
-def test_flat_learners_are_told_from_steep_ones():
+def test_a_flat_curve_fails_the_claim_on_slopes():
     flat = next(claim for claim in claims(experiment(lambda _: 10, power=0.1)) if claim.key == "a")
     assert flat.verdict == "does not hold"
     assert flat.table.rows[0][2] == pytest.approx(-0.1)
@@ -151,14 +151,14 @@ class TestBestAgainstPaper:
         assert "lower error on 1 of 1 data sets, the best of the paper's, without delay, on 0; on 0 " in section.text
         assert "chosen on the reported runs" in section.text  # there are no others here
 
-    def test_where_we_lose_it_says_so(self):
+    def test_where_the_papers_best_is_better_the_section_says_so(self):
         found = [outcome("usps", "soba", "1", fall(0, floor=0.1)), outcome("usps", "pab", "5000", fall(0, floor=0.2))]
         assert best_against_paper(found).table.rows[0][-1] == "without"
         assert (
             "on 0 of 1 data sets, the best of the paper's, without delay, on 1; on 0 " in best_against_paper(found).text
         )
 
-    def test_nobody_wins_within_the_interval(self):
+    def test_within_the_interval_neither_is_better(self):
         found = [
             outcome("usps", "soba", "1", fall(0, floor=0.1), spread=0.2),
             outcome("usps", "pab", "5000", fall(0, floor=0.11)),
@@ -180,7 +180,7 @@ class TestErrorsOfClaims:
         assert [row[-1] for row in table.rows] == [0.875, None] * 2
         assert all(isinstance(cell, Estimate) for row in table.rows for cell in row[2:-1])
 
-    def test_the_number_of_runs_is_told_where_it_differs(self):
+    def test_the_number_of_runs_is_shown_where_it_differs(self):
         outcomes = experiment(lambda _: 10, data=("digits",))
         same = [shown(cell) for cell in self.final_errors(outcomes).table.rows[0]]
         assert not any("runs" in cell for cell in same)
@@ -227,7 +227,7 @@ class TestHeadline:
         outcomes = [self.late("digits", "soba", 0.9, runs=1), self.late("digits", "pab", 0.1, runs=1)]
         assert "too close to call" in headline(rank(outcomes), {})
 
-    def test_where_the_papers_are_better_it_says_so(self):
+    def test_where_the_papers_learners_are_better_the_headline_says_so(self):
         outcomes = [self.late("digits", "soba", 0.1), self.late("digits", "pab", 0.3)]
         outcomes += [self.late("usps", "delaytron", 0.1), self.late("usps", "pab", 0.3)]
         outcomes += [self.late("ecoli", "delaytron", 0.3), self.late("ecoli", "pab", 0.1)]

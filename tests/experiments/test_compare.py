@@ -93,7 +93,7 @@ class TestTuning:
             ]
             assert entry.setting == tried[int(np.argmin([result.final_error.mean() for result in errors]))]
 
-    def test_tuning_data_are_drawn_anew_where_they_are_drawn(self):
+    def test_synthetic_data_are_drawn_again_for_the_tuning(self):
         assert (OTHER.n_rows, OTHER.n_classes, OTHER.n_features) == (DATA.n_rows, DATA.n_classes, DATA.n_features)
         assert not np.array_equal(OTHER.y, DATA.y)
         assert not np.array_equal(OTHER.y, load_for_tuning("synsep", 1, n_samples=400).y)
@@ -171,7 +171,7 @@ def test_progress_counts_every_round():
     assert sum(seen) == prepared.n_rounds == 700 * 2 * (2 * (3 + 3 + 2) + 3 * 3)
 
 
-def test_seconds_of_runs_and_of_tuning_are_told_apart():
+def test_seconds_of_runs_and_of_tuning_are_separate():
     (untuned,) = compare(DATA, ["perceptron"], **SMALL | {"delays": [1], "budget": 1}).entries
     assert all(entry.seconds > 0 for entry in (*COMPARED.entries, untuned))
     assert all(entry.tuning_seconds > 0 for entry in COMPARED.entries)
@@ -193,11 +193,11 @@ class TestWhoCannotPlay:
         prepared = prepare((np.eye(4), [0, 1, 0, 1]), ["dilute", "perceptron"], [1], Terms(), None, {})
         assert prepared.left_out == {"dilute": "m must be below n_classes = 2, got 2"}
 
-    def test_who_is_told_the_label_has_no_noise(self):
+    def test_learners_that_get_the_label_cannot_play_with_noise(self):
         prepared = prepare(DATA, ["perceptron", "delaytron"], [1], Terms(), None, {"noise": (0.1, 0.1)})
         assert list(prepared.left_out) == ["perceptron"]
 
-    def test_nobody_left_is_an_error(self):
+    def test_no_learner_left_is_an_error(self):
         with pytest.raises(dt.InvalidInput, match="no learner can play: refusing: gamma must be in"):
             compare(DATA, [Refusing], **SMALL)
 
@@ -210,7 +210,7 @@ def test_feedback_reaches_every_run():
     assert set(entry.setting) == {"gamma", "standardize"}
 
 
-def test_remarks_tell_whose_errors_mean_something_else():
+def test_remarks_mark_errors_that_mean_something_else():
     remarks = {entry.learner: entry.remark for entry in COMPARED.entries}
     assert remarks == {"delaytron": "", "pab": "", "perceptron": "gets the true label, not only right or wrong"}
     assert COMPARED.marked("perceptron") == "perceptron¹"
@@ -252,7 +252,7 @@ class TestPicture:
         assert all(f"<!-- {word} -->" in text for word in words)
         assert "gets the true label" in text
 
-    def test_it_says_who_was_not_tuned(self, tmp_path):
+    def test_it_marks_untuned_learners(self, tmp_path):
         compare(DATA, [dt.DEFAULT_LEARNER], **SMALL | {"delays": [1]}).plot(tmp_path / "default.svg")
         assert "<!-- bandit_logit (untuned) -->" in (tmp_path / "default.svg").read_text()
 

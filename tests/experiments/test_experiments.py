@@ -203,7 +203,7 @@ class TestBuiltIn:
         assert sum(run.n_rounds for condition in ours for run in condition.reported) == 14_400_000_000
         assert [run.parameters["gamma"] for run in conditions[0].reported] == [2.0**-k for k in range(10, 1, -1)]
 
-    def test_every_learner_plays_at_every_delay_and_nobody_tries_more_than_nine_settings(self):
+    def test_every_learner_plays_at_every_delay_with_at_most_nine_settings(self):
         conditions = built_in("paper")[0].conditions()
         played = {(condition.reported[0].learner, condition.data, condition.delay) for condition in conditions}
         names = {learner for learner, _, _ in played}

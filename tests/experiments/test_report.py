@@ -361,7 +361,7 @@ def test_the_page_does_not_scroll_sideways(opened, width):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_figures_stand_in_for_charts_without_scripts_and_on_paper(opened):
+def test_figures_replace_charts_without_scripts_and_on_paper(opened):
     plain = opened(java_script_enabled=False)
     assert [image.is_visible() for image in plain.locator(".figure img").all()] == [True] * 3
     page = opened()
@@ -418,7 +418,7 @@ def test_the_story_begins_with_what_was_played_and_what_came_out(opened):
     assert page.locator("header .note").inner_text() == FEW_RUNS_NOTE
 
 
-def test_page_and_markdown_tell_the_same_story(tmp_path, report_file):
+def test_page_and_markdown_have_the_same_content(tmp_path, report_file):
     text = as_markdown(a_report(tmp_path))
     places = [
         text.index(part) for part in ("* command", "**Late", "## learners", "## Claim (a)", "## Learner by", "## How")
@@ -428,7 +428,7 @@ def test_page_and_markdown_tell_the_same_story(tmp_path, report_file):
     assert "Late" in report_file.read_text(encoding="utf-8")
 
 
-def test_errors_tell_their_runs_and_few_of_them_are_marked():
+def test_errors_show_their_runs_and_few_runs_are_marked():
     cells = [Estimate(0.1, 0.01, 20), Estimate(0.2, 0.02, 4), Estimate(0.3, NAN, 1)]
     assert [shown(cell) for cell in cells] == ["0.1000 ± 0.0100", "0.2000 ± 0.0200†", "0.3000 (one run, no interval)"]
     assert [shown(cell) for cell in with_runs([cells])[0]] == [

@@ -87,7 +87,7 @@ def with_value(name, place, value):
     return given
 
 
-def test_a_file_says_what_was_written_and_is_ordinary_parquet(tmp_path):
+def test_a_file_has_what_was_written_and_is_ordinary_parquet(tmp_path):
     content = encode_run(RUN, some_mistakes())
     result = decode_run(RUN, content)
     assert np.array_equal(result.mistakes, some_mistakes())
@@ -210,7 +210,7 @@ def rows(study):
 
 
 class TestTheory:
-    def test_a_file_says_what_was_measured_and_every_bit_of_it_counts(self, study, rows):
+    def test_a_file_has_what_was_measured_and_a_changed_bit_is_found(self, study, rows):
         content = encode_theory(study, rows)
         assert decode_theory(study, content) == rows
         for place in range(0, 8 * len(content), 7):
@@ -283,7 +283,7 @@ def conditions_of(data):
 
 
 @pytest.mark.parametrize("name", ["digits", "synsep", "synnonsep"])
-def test_a_card_says_what_the_data_say(name):
+def test_facts_of_a_card_are_those_of_its_data(name):
     assert facts_of_card(name, CARDS[name]) == facts_of_data(name, datasets.load(name))
 
 

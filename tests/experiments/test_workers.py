@@ -290,7 +290,7 @@ class TestAddresses:
             _ = Workers("processes", 2, "127.0.0.1:8786").checked
 
     @both
-    def test_a_package_that_is_not_there_is_named(self, backend, monkeypatch, tmp_path):
+    def test_a_package_that_is_missing_is_named(self, backend, monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, PACKAGES[backend], None)
         with pytest.raises(dt.InvalidInput, match=rf"'{backend}' needs .*; pip install 'delaytron\[{backend}\]'"):
             play(TOML, tmp_path, Workers(backend))

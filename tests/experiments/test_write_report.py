@@ -46,7 +46,7 @@ def left(tmp_path_factory):
         return folder, found, write_report(spec, found, store, folder), store
 
 
-def test_every_result_stands_in_the_csv_file(left):
+def test_every_result_is_in_the_csv_file(left):
     folder, found, _, _ = left
     rows = list(csv.DictReader((folder / "results.csv").read_text().splitlines()))
     assert len(rows) == len(found) == 7
@@ -74,7 +74,7 @@ def test_page_and_markdown_hold_the_same_numbers(left):
         assert f"![{chart.title}](figures/{chart.name}.png)" in text
 
 
-def test_the_papers_claims_stand_only_in_the_report_of_its_experiments(left):
+def test_only_the_report_of_the_papers_experiments_has_its_claims(left):
     folder, found, own, store = left
     spec = parse_spec(TOML.encode())
     paper = compose_report(spec, found, store, folder, {}, paper=True)
@@ -96,7 +96,7 @@ def test_every_error_has_its_interval_and_runs(left):
     assert "57 and 64 held the true error" in " ".join(report.small_print)
 
 
-def test_a_learner_without_any_parameter_is_said_to_be_untuned(left):
+def test_a_learner_without_any_parameter_is_labelled_untuned(left):
     folder, found, report, store = left
     results = next(section for section in report.sections if section.title == "Results").table
     assert [row[3] for row in results.rows if row[1] == "bandit_logit"] == ["untuned"] * 2

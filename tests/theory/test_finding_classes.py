@@ -19,7 +19,7 @@ def gammas(plays, K, gamma):
 
 class TestFindingClasses:
     @given(rounds(), st.data())
-    def test_a_class_that_is_not_known_is_played_as_often_as_told(self, case, data):
+    def test_an_unknown_class_is_played_as_often_as_the_bound_says(self, case, data):
         predicted, _, gamma = case
         K = len(predicted)
         plays = np.array(data.draw(st.lists(st.sampled_from([0, 1, 50, 10**4]), min_size=K, max_size=K)))
@@ -30,7 +30,7 @@ class TestFindingClasses:
 
     @pytest.mark.parametrize("K", [2, 5, 50, 200])
     @pytest.mark.parametrize("failure", [0.1, 0.01])
-    def test_all_classes_are_played_within_the_rounds_told(self, K, failure):
+    def test_all_classes_are_played_within_the_rounds_of_theorem_r9(self, K, failure):
         """With every chance as small as it may be, by inclusion and exclusion in a chain: so many classes are left."""
         n = theory.rounds_until_played(n_classes=K, failure=failure, least_loss=0.5)
         left = np.zeros(K + 1)
@@ -43,7 +43,7 @@ class TestFindingClasses:
 
     @pytest.mark.parametrize("K", [2, 7])
     @pytest.mark.parametrize("seed", range(4))
-    def test_extra_plays_are_as_few_as_told_on_every_path(self, K, seed):
+    def test_extra_plays_are_within_the_bound_on_every_path(self, K, seed):
         """Whatever is predicted: here it changes at random."""
         rng = np.random.default_rng(seed)
         plays = np.zeros(K)
@@ -59,7 +59,7 @@ class TestFindingClasses:
 
     @pytest.mark.parametrize("K", [2, 10, 50, 200])
     @pytest.mark.parametrize("least_loss", [0.01, 0.5])
-    def test_a_class_is_tried_as_soon_as_told(self, K, least_loss):
+    def test_a_class_is_tried_within_the_expected_rounds(self, K, least_loss):
         """A class that looks as bad as can be, in rounds as doubtful as told."""
         chance = least_loss / (K * least_loss + 20 * (1 - least_loss))
         told = theory.rounds_until_tried(n_classes=K, plays=1, least_loss=least_loss)

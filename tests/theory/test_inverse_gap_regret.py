@@ -70,7 +70,7 @@ class TestLateAnswers:
     """Exact expectations: all sequences of plays and answers, each with its probability."""
 
     @worlds
-    def test_the_pool_has_the_log_regret_told_on_every_path(self, world):
+    def test_the_pool_has_the_log_regret_of_the_bound_on_every_path(self, world):
         told = theory.pooled_log_regret(n_models=world.N, max_outstanding=world.G)
         ends = [(chance, regret) for past, chance, _, regret in world.visit() if len(past) == world.T]
         assert sum(chance for chance, _ in ends) == pytest.approx(1)
@@ -188,7 +188,7 @@ class TestTheorem:
             if factor * gamma > 3 * K:
                 assert theory.inverse_gap_regret(**problem, sharpness=factor * gamma) >= least * (1 - 1e-12)
 
-    def test_a_gamma_up_to_3_k_says_nothing(self):
+    def test_a_gamma_up_to_3_k_is_refused(self):
         with pytest.raises(InvalidInput, match="sharpness must be above 3 n_classes for Theorem R8, got 6"):
             theory.inverse_gap_regret(n_classes=2, log_regret=1, best_loss=1, sharpness=[7, 6])
 

@@ -111,7 +111,7 @@ def test_hinge_losses_are_those_of_the_formula(seed, sparse):
 
 
 @given(seed=st.integers(0, 10**6))
-def test_nobody_has_less_loss_than_the_exact_comparator(seed):
+def test_no_weights_have_less_loss_than_the_exact_comparator(seed):
     data = small(seed, noise=8)
     least = theory.hinge_losses(theory.exact_comparator(data), data).sum()
     rng = np.random.default_rng(seed)

@@ -122,7 +122,7 @@ delays = st.lists(st.integers(1, 5) | st.integers(1, 60), min_size=1, max_size=4
 
 
 @given(problem=problems, delays=delays, loss_bound=st.floats(0, 1e4))
-def test_the_bounds_stand_in_the_order_that_the_proofs_need(problem, delays, loss_bound):
+def test_the_bounds_are_in_the_order_that_the_proofs_need(problem, delays, loss_bound):
     run = theory.measure(delays)
     terms = problem | run._asdict() | {"loss_bound": loss_bound}
 
@@ -225,7 +225,7 @@ def test_wrong_input_is_refused_in_one_line(terms, told):
     assert len(str(error.value)) < 120
 
 
-def test_corollary_r3_wants_a_rate_up_to_one_half():
+def test_corollary_r3_needs_a_rate_up_to_one_half():
     with pytest.raises(InvalidInput, match=r"^gamma must be in \(0, 0.5\] for Corollary R3, got 0.75$"):
         theory.corollary_r3(**WORKED | {"gamma": [0.5, 0.75]}, max_outstanding=1, comparator_loss=0)
 

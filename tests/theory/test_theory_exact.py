@@ -73,7 +73,7 @@ def all_labels(K, gamma, greedy, y, estimate):
 @pytest.mark.parametrize("estimate", [perceptron_estimate, hinge_estimate])
 @pytest.mark.parametrize("greedy", [0, 1])
 @pytest.mark.parametrize(("K", "gamma"), GRID)
-def test_the_estimate_is_unbiased_and_its_moments_are_those_told(K, gamma, greedy, estimate):
+def test_the_estimate_is_unbiased_and_has_the_stated_moments(K, gamma, greedy, estimate):
     U_hat, P, U = all_labels(K, gamma, greedy, 0, estimate)
     np.testing.assert_allclose(np.tensordot(P, U_hat, 1), U, atol=1e-13)
     length = np.sqrt(inner(U_hat, U_hat))

@@ -154,7 +154,7 @@ def test_the_geometric_sum_of_theorem_4_lacks_the_root_of_two():
     assert right > (2 ** (E / 2) - 1) / (root - 1)
 
 
-def test_the_last_epoch_is_told_too_early():
+def test_the_paper_counts_the_last_epoch_too_early():
     """The proof has a sum of at least 2^E - 1; two rounds without delay have E = 2 and the sum 2."""
     assert theory.epochs([1, 1])[-1] == 2
     assert 2**1 <= theory.waiting([1, 1]).sum() < 2**2 - 1
