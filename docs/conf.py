@@ -30,7 +30,7 @@ extensions = [
     "surface",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}  # autosummary writes files of the first kind
-exclude_patterns = ["_*", "README.md"]  # the second is for who reads the folder without the site
+exclude_patterns = ["_*", "README.md"]  # the second is for readers of the folder on GitHub
 templates_path = ["_templates"]
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types in docstrings are words for people; Markdown links are checked
@@ -39,7 +39,7 @@ suppress_warnings = ["mystnb.unknown_mime_type", "myst.header", "misc.highlighti
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
-nb_execution_timeout = 600  # a cell takes seconds; once one took more than 120, and why is not known
+nb_execution_timeout = 600  # a cell takes seconds, but one once took more than 120, for an unknown reason
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
@@ -55,7 +55,7 @@ numpydoc_show_class_members = False  # the templates list them
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "Delaytron"
-html_context = {"default_mode": "auto"}  # light or dark as the system is; without it the console has an error
+html_context = {"default_mode": "auto"}  # light or dark as the system is; else the browser's console has an error
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/mark.svg"

@@ -1,4 +1,4 @@
-"""The reference of the command line, made of the objects that print `--help`."""
+"""The reference of the command line, generated from the objects that print `--help`."""
 
 from collections.abc import Iterator
 from typing import Any

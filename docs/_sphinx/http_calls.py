@@ -1,4 +1,4 @@
-"""The reference of the service, made of its OpenAPI document."""
+"""The reference of the service, generated from its OpenAPI document."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw themselves: no script and no network."""
+"""Formulas as MathML, which browsers render without scripts or a network."""
 
 import re
 from html import escape, unescape
@@ -10,14 +10,14 @@ from docutils.utils.math import MathError, pick_math_environment
 from docutils.utils.math.latex2mathml import accents, tex2mathml
 from sphinx.util import logging
 
-OTHER_NAMES = {r"\big": r"\bigl", r"\Big": r"\Bigl", r"\lt": "<", r"\gt": ">"}  # what docutils calls otherwise
+OTHER_NAMES = {r"\big": r"\bigl", r"\Big": r"\Bigl", r"\lt": "<", r"\gt": ">"}  # docutils has other names for them
 MATHML = "http://www.w3.org/1998/Math/MathML"
 ACCENTS = set(accents.values())
 ET.register_namespace("", MATHML)
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Tell Sphinx how formulas are written; `html_math_renderer` in conf.py names it."""
+    """Register the renderer of formulas; `html_math_renderer` in conf.py names it."""
     app.add_html_math_renderer("mathml", (_inline, None), (_display, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 

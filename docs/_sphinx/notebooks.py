@@ -1,4 +1,4 @@
-"""Notebooks that can be downloaded: without what only the site understands."""
+"""The notebooks that can be downloaded, without links and directives that only work on the site."""
 
 import json
 import re
@@ -10,7 +10,7 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)[^)\s]+\)")
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Go over the notebooks when the site is built."""
+    """Clean the notebooks when the build has finished."""
     app.connect("build-finished", _clean_all)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -31,5 +31,5 @@ def without_site_links(notebook: str) -> str:
 
 
 def as_plain(text: str) -> str:
-    """Return the text of a page as it reads without the site."""
+    """Return the text of a cell without the download link, and with the texts of links only."""
     return LINK.sub(r"\1", DOWNLOAD.sub("", text))

@@ -1,4 +1,4 @@
-"""Pages that are made from the package when the site is built, links that leave docs/, and the site's navigation."""
+"""Pages that are generated from the package, links that leave docs/, and the navigation of the site."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Warns of public names that the API reference leaves out; `make docs` fails then. Describes what has no docstring."""
+"""Warns of public names that the API reference leaves out (`make docs` then fails); describes what has no docstring."""
 
 from importlib import import_module
 from typing import Any
@@ -18,7 +18,7 @@ CONSTANTS = {
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Look when all pages are read, and at every docstring."""
+    """Check the public names when all pages are read; complete every docstring."""
     app.connect("env-check-consistency", _warn)
     app.connect("autodoc-process-docstring", lambda _app, _what, name, _found, _options, lines: describe(name, lines))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -38,7 +38,7 @@ def missing(documented: set[str]) -> list[str]:
 
 
 def describe(name: str, lines: list[str]) -> None:
-    """Say what a constant or a parameter of a learner is, where the docstring is that of its type or its getter."""
+    """Describe constants and parameters of learners, whose docstrings are those of their types and getters."""
     if name in CONSTANTS:
         lines[:] = [CONSTANTS[name], ""]
     elif any("attrgetter(attr" in line for line in lines):  # not always the first one: numpydoc was here

@@ -1,6 +1,6 @@
-"""Draws the pictures of this folder, from what the pages say: python docs/pictures/draw.py.
+"""Draws pictures of this folder from the tables and examples of the pages: python docs/pictures/draw.py.
 
-The others come from the commands that their pages show: `delaytron datasets show digits --plot`,
+Others are drawn by draw_pages.py, and by commands that the pages show: `delaytron datasets show digits --plot`,
 `delaytron bounds --data synsep --rounds 20000 --runs 5 --plot`.
 """
 

@@ -1,6 +1,7 @@
 """Draws the pictures of pages about logs, learners and other libraries: python docs/pictures/draw_pages.py.
 
-Each is the example of its page, played on. `notebooks.png` is a picture of what the example in notebooks.md shows.
+Each is the example of its page, with more runs or delays. `notebooks.png` is a screenshot of the example in
+notebooks.md.
 """
 
 from pathlib import Path
@@ -97,21 +98,21 @@ def draw_river() -> None:
 
 
 def draw_gymnasium() -> None:
-    """What an agent has earned, and what it has been told, in the environment of gymnasium.md."""
+    """The right labels that an agent played in the environment of gymnasium.md, and the rewards that it received."""
     env = DelayedBanditEnv("digits", delay=dt.delays.Uniform(100), rounds=1500)
     learner = dt.Delaytron(n_classes=10, n_features=64, gamma=0.1, seed=0)
     row, info = env.reset(seed=0)
-    decisions, told, truncated = [], [], False
+    decisions, received, truncated = [], [], False
     while not truncated:
         for number, reward in info["feedback"]:
             learner.feedback(decisions[number - 1].id, correct=reward == 1)
         decisions.append(learner.decide(row))
         row, reward, _, truncated, info = env.step(decisions[-1].label)
-        told.append(reward)
+        received.append(reward)
     right = [decision.label == y for decision, y in zip(decisions, env.data.y, strict=False)]
     figure, ax = plt.subplots()
     ax.plot(np.cumsum(right), label="right labels played")
-    ax.plot(np.cumsum(told), label='rewards told in info["feedback"]')
+    ax.plot(np.cumsum(received), label='rewards received in info["feedback"]')
     ax.set(xlabel="steps", ylabel="sum so far", title="digits, answers after 1 to 100 steps, one episode")
     ax.legend(fontsize=8)
     figure.savefig(HERE / "gymnasium.png")
@@ -147,14 +148,14 @@ def draw_evaluate() -> None:
 
 
 def draw_log() -> None:
-    """The last decisions of the simulated log in logs.md: when each was made, and when its outcome was heard."""
+    """The last decisions of the simulated log in logs.md: when each was made, and when its outcome was received."""
     with TemporaryDirectory() as folder:
         file = Path(folder, "run.parquet")
         data = dt.datasets.load("synsep", n_samples=1000)
         dt.simulate("banditron", data, delay=dt.delays.Uniform(50), gamma=0.2, log=file)
         log = dt.logs.read_parquet(file)
     last = np.arange(len(log))[-80:]
-    made, heard = log.decided_at[last] / 1e9, log.received_at[last] / 1e9
+    made, received = log.decided_at[last] / 1e9, log.received_at[last] / 1e9
     figure, ax = plt.subplots()
     groups = {
         "right": log.outcomes[last] == 1,
@@ -162,7 +163,7 @@ def draw_log() -> None:
         "none yet": np.isnan(log.outcomes[last]),
     }
     for (name, chosen), colour in zip(groups.items(), ("C2", "C1", "C4"), strict=True):
-        until = np.where(np.isnan(log.outcomes[last]), len(log), heard)[chosen]
+        until = np.where(np.isnan(log.outcomes[last]), len(log), received)[chosen]
         ax.hlines(
             last[chosen], made[chosen], until, color=colour, label=name, linestyle=":" if name == "none yet" else "-"
         )
