@@ -164,6 +164,24 @@ def test_one_who_reads_slowly_gets_the_newest_and_nothing_piles_up():
     asyncio.run(run())
 
 
+def test_a_change_before_the_first_event_is_sent_is_sent_afterwards():
+    async def run():
+        figures = Figures(decisions=1)
+        stream, _ = streaming(figures)
+        watch = Watch(stream)
+        watch.blocked.clear()
+        for decisions in (1, 2):
+            figures.decisions = decisions
+            reads = figures.reads
+            await until(lambda reads=reads: figures.reads > reads + 2)
+        watch.blocked.set()
+        await watch.start()
+        assert [(await watch.figures())["stats"]["decisions"] for _ in range(2)] == [1, 2]
+        await watch.leave()
+
+    asyncio.run(run())
+
+
 def test_a_head_has_no_events():
     async def run():
         stream, _ = streaming(Figures())

@@ -88,14 +88,16 @@ class Watchers:
         for feed in self._feeds.values():
             feed.end()
 
-    async def join(self, name: str) -> tuple[Feed, bytes]:
-        """Watch a model until `leave`; return its feed, and the present events.
+    async def join(self, name: str) -> tuple[Feed, bytes, int]:
+        """Watch a model until `leave`; return its feed, the present events, and the version of the feed before them.
 
         Raises TooMany if there are 100 watchers, Unavailable if the service stops, and what the backend raises.
         """
         if self._count >= MOST_WATCHERS:
             raise TooMany(f"{MOST_WATCHERS} live pages are open already, which is the limit", "close one")
         self._count += 1  # before the first await: others may join meanwhile
+        known = self._feeds.get(name)
+        seen = 0 if known is None else known.version  # a version that comes during the read may not be in its events
         try:
             events = await Feed(self._backend, name).read()  # raises if there is no such model
         except BaseException:
@@ -111,7 +113,7 @@ class Watchers:
             self._following.add(following)  # the loop itself refers to its tasks weakly
             following.add_done_callback(self._following.discard)
         feed.watchers += 1
-        return feed, events
+        return feed, events, seen if feed is known else 0
 
     def leave(self, feed: Feed) -> None:
         """End the watch of `join`."""
@@ -153,7 +155,7 @@ class EventStream:
         began = perf_counter()
         try:
             admit(self._gate, scope, dict(scope["headers"]), CLIENT)
-            feed, events = await self._watchers.join(scope["path_params"]["name"])
+            feed, events, seen = await self._watchers.join(scope["path_params"]["name"])
         except Exception as error:
             reply = refusal(error, PATH)
             await send_reply(send, reply)
@@ -163,21 +165,23 @@ class EventStream:
         try:
             await send({"type": "http.response.start", "status": 200, "headers": EVENT_HEADERS})
             if scope["method"] != "HEAD":
-                await _send_events(feed, events, receive, send)
+                await _send_events(feed, events, seen, receive, send)
             await send({"type": "http.response.body"})
         finally:
             self._watchers.leave(feed)
 
 
-async def _send_events(feed: Feed, events: bytes, receive: Receive, send: Send) -> None:
-    """Send events, and then the newest ones whenever they change; a slow client misses those in between."""
+async def _send_events(feed: Feed, events: bytes, seen: int, receive: Receive, send: Send) -> None:
+    """Send events, and then the newest ones whenever they change; a slow client misses those in between.
+
+    `seen` is the version of the feed that the events are at least as new as.
+    """
 
     async def disconnect() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
 
     disconnected = asyncio.create_task(disconnect())
-    seen = feed.version
     try:
         while not disconnected.done() and not feed.ended:
             await send({"type": "http.response.body", "body": events, "more_body": True})
