@@ -447,6 +447,12 @@ def test_metrics_are_those_of_the_models(service):
     assert all(any(name == kind or name.startswith(f"{kind}_") for kind in typed) for name in names)
 
 
+def test_the_names_of_models_are_escaped_in_metrics(tmp_path):
+    dt.Model(["a", "b"], features=1, journal=tmp_path / 'say "a\\b".db').close()
+    with serving(tmp_path) as service:
+        assert 'delaytron_decisions_total{model="say \\"a\\\\b\\""} 0' in service.client.get("/metrics").text
+
+
 def test_other_processes_answer_by_the_journal(service):
     service.make("by-journal", features=1)
     one = service.decide([1.0], "by-journal").json()["id"]

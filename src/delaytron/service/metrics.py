@@ -9,8 +9,8 @@ from delaytron.service.messages import StatsReply
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-Gauge: TypeAlias = Callable[[StatsReply], float | None]
-OF_MODELS: dict[str, tuple[str, str, Gauge]] = {  # name -> type, help, value
+Value: TypeAlias = Callable[[StatsReply], float | None]
+OF_MODELS: dict[str, tuple[str, str, Value]] = {  # name -> type, help, value
     "delaytron_decisions_total": ("counter", "Decisions made.", lambda stats: stats.decisions),
     "delaytron_answers_total": ("counter", "Answers stored.", lambda stats: stats.answered),
     "delaytron_expired_total": ("counter", "Decisions that expired.", lambda stats: stats.expired),
@@ -72,9 +72,14 @@ class Metrics:
             lines.append(f'{name}_count{{route="{route}"}} {so_far}')
         for name, (kind, text, value) in OF_MODELS.items():
             lines += _head(name, kind, text)
-            known = {model: value(counts) for model, counts in stats.items()}
+            known = {_escaped(model): value(counts) for model, counts in stats.items()}
             lines += [f'{name}{{model="{model}"}} {number}' for model, number in known.items() if number is not None]
         return "\n".join(lines) + "\n"
+
+
+def _escaped(label: str) -> str:
+    """Return a label as Prometheus reads it: a journal that was copied into the folder can have any name."""
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 def _head(name: str, kind: str, text: str) -> list[str]:
