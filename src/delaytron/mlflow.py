@@ -52,7 +52,7 @@ def save_model(model: Learner | Model, path: str | Path, **options: Any) -> None
     **options
         Further options of `mlflow.pyfunc.save_model`: `input_example`, `signature`, `metadata`, `pip_requirements`, ...
 
-    Raises InvalidInput if it is no learner or model.
+    Raises InvalidInput if `model` is neither a learner nor a `dt.Model`.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def log_model(model: Learner | Model, name: str = "model", **options: Any) -> An
     **options
         Further options of `mlflow.pyfunc.log_model`: `registered_model_name`, `input_example`, `signature`, ...
 
-    Raises InvalidInput if it is no learner or model.
+    Raises InvalidInput if `model` is neither a learner nor a `dt.Model`.
     """
     with TemporaryDirectory() as folder:
         return pyfunc.log_model(name=name, **_options(model, folder, options))

@@ -34,7 +34,7 @@ _read_class = BodyReader(messages.NewClass, '{"name": "huge"}').read
 
 
 class TextConvertor(PathConvertor):
-    """Any text. Starlette's `path` ends before a newline: a request about an id with one would be about another id."""
+    """Any text. Starlette's `path` drops a newline at the end: the request would be about another id."""
 
     regex = r"[\s\S]*"
 

@@ -95,7 +95,10 @@ class Backend(Protocol):
         """Return the error that requests get now; None if the backend is ready."""
 
     async def create(self, wanted: messages.NewModel) -> tuple[messages.ModelReply, bool]:
-        """Make a model, or find the same one; return it, and whether it is new. Raises Conflict for another one."""
+        """Create a model, or find the same one; return it, and whether it is new.
+
+        Raises Conflict if the name is that of a model with other parameters.
+        """
 
     async def models(self) -> list[messages.ModelReply]:
         """Return all models, by their names."""
@@ -140,7 +143,7 @@ class Backend(Protocol):
 
 
 def recipe_of(wanted: NewModel) -> Recipe:
-    """Return the recipe of a model to be made; raise InvalidInput if a parameter of it is wrong."""
+    """Return the recipe of a new model; raise InvalidInput if one of its parameters is wrong."""
     learner: Any = LEARNERS.get(wanted.learner)
     if learner is not None:
         known = [*own_parameters(learner), *(word for word in COMMON if word != "seed")]  # the seed is its own field
@@ -161,7 +164,7 @@ def recipe_of(wanted: NewModel) -> Recipe:
 
 
 def check_same_model(stored: Recipe, wanted: NewModel, recipe: Recipe) -> None:
-    """Raise Conflict if the model of the same name is another one."""
+    """Raise Conflict if the stored model of this name has other parameters."""
     try:
         check_same(stored, recipe, f"model {wanted.name!r}")
     except InvalidInput as problem:
@@ -169,7 +172,7 @@ def check_same_model(stored: Recipe, wanted: NewModel, recipe: Recipe) -> None:
 
 
 def check_each(wanted: list[DecisionRequest], check: Callable[[DecisionRequest], T]) -> list[T]:
-    """Return each decision checked; raise its error, with its place in the batch."""
+    """Return the results of `check` for the decisions of a request; an InvalidInput names the place in the batch."""
     checked = []
     for place, one in enumerate(wanted):
         try:

@@ -144,9 +144,13 @@ class Models:
         # A new one each time: an error that is raised again and again collects a traceback of all of its raises.
         return None if self._unready is None else Unavailable(*self._unready)
 
+    def _check_ready(self) -> None:
+        error = self.unready()
+        if error is not None:
+            raise error
+
     def _find(self, name: str) -> ServedModel:
-        if self._unready is not None:
-            raise Unavailable(*self._unready)
+        self._check_ready()
         if name in self._broken:
             raise Unavailable(*self._broken[name])
         if name not in self._served:
@@ -177,8 +181,7 @@ class Models:
         self._limits.check_model(wanted)
         recipe = await asyncio.to_thread(recipe_of, wanted)
         async with self._making:
-            if self._unready is not None:
-                raise Unavailable(*self._unready)
+            self._check_ready()
             if wanted.name in self._served or wanted.name in self._broken:
                 check_same_model(self._find(wanted.name).engine.recipe, wanted, recipe)
                 return await self.model(wanted.name), False

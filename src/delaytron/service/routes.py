@@ -125,7 +125,7 @@ ROUTES = (
 )
 
 
-REFUSALS = (400, 401, 403, 408, 413, 422, 429, 503)  # listed for every route, also where one of them cannot come
+REFUSALS = (400, 401, 403, 408, 413, 422, 429, 503)  # listed for every route, also where one of them cannot occur
 REF = "#/components/schemas/{name}"
 FEATURES = {  # in more detail than the type of the message
     "description": "named features; or a number for each feature; or pairs of an index and a number",

@@ -253,7 +253,11 @@ def read_results(content: bytes, unsure: bool) -> list[FeedbackResult | Delaytro
 
 
 def read_explanation(content: bytes, _: bool) -> messages.ExplanationReply:
-    """Return an explanation; classes that are integers, which are strings as keys in JSON, become integers again."""
+    """Return an explanation.
+
+    Classes are keys of JSON objects, which are strings: if the label is an integer, those that look like integers
+    become integers again.
+    """
     reply = msgspec.json.decode(content, type=messages.ExplanationReply)
 
     def by_number(parts: dict[Name, float]) -> dict[Name, float]:

@@ -377,10 +377,10 @@ async def fetch(connection: Connection, sql: Any, *values: Any, **named: Any) ->
 class Connections:
     """The connection pool of a front end: opened on demand, used by one task at a time, closed after an error."""
 
-    def __init__(self, dsn: str, most: int = MOST) -> None:
+    def __init__(self, dsn: str) -> None:
         self.parameters = read_dsn(dsn)
         self._free: list[Connection] = []
-        self._places = asyncio.Semaphore(most)
+        self._places = asyncio.Semaphore(MOST)
         self._logged = ""
 
     async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
