@@ -14,7 +14,7 @@ from delaytron.rng import stream
 from delaytron.simulation.results import mean_of
 from delaytron.theory import plots
 from delaytron.theory.statements import STATEMENTS
-from delaytron.theory.study import TrialTerms, play, prepare, study
+from delaytron.theory.study import TrialTerms, play, prepare
 
 
 def delaytron(*args, columns=80):
@@ -134,7 +134,7 @@ class TestTheoryAlone:
 def trap(n_rounds):
     """The counterexample of the docs: one row, of class 0 always."""
     data = dt.datasets.Dataset(np.ones((1, 1)), np.array([0]), "trap", ("right", "wrong"))
-    return study(data, TrialTerms(gamma=0.49, delay=1, rounds=n_rounds, runs=20))
+    return play(prepare(data, TrialTerms(gamma=0.49, delay=1, rounds=n_rounds, runs=20)))
 
 
 def test_hinge_regret_is_above_theorem_1_in_the_counterexample():
@@ -159,7 +159,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def found(digits):
-    return study(digits, TERMS)
+    return play(prepare(digits, TERMS))
 
 
 class TestStudy:
@@ -269,7 +269,7 @@ class TestMeasuring:
     def test_a_figure_notes_points_without_positive_regret(self, found, monkeypatch):
         figures = []
         monkeypatch.setattr(plots, "save_figure", lambda figure, _: figures.append(figure))
-        found.plot("nowhere.png")
+        plots.plot_studies([found], "nowhere.png")
         panels = [panel for part in figures[0].subfigs for panel in part.axes]
         assert [panel.get_title() for panel in panels] == list(plots.PANELS.values())
         one = next(one for one in found.measured if one.statement.name == "Theorem R1")

@@ -14,7 +14,7 @@ from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import RunStore, Timing, outcomes, write_facts
 from delaytron.experiments.theory import TheorySpec, theory_specs
 from delaytron.simulation.results import MAJORITY, mean_of
-from delaytron.theory.study import TrialTerms, study
+from delaytron.theory.study import TrialTerms, play, prepare
 
 TOML = """
 name = "a <small> one"
@@ -205,7 +205,7 @@ def test_the_report_holds_regret_beside_bounds(tmp_path):
     assert [row[1] for row in section.table.rows[::6]] == ["1", "fixed:7"]
     row = dict(zip(COLUMNS, section.table.rows[2], strict=True))
     assert row["statement"] == "Theorem R1"
-    found = study(dt.datasets.load("digits"), TrialTerms(gamma=0.2, delay=1, rounds=200, runs=2))
+    found = play(prepare(dt.datasets.load("digits"), TrialTerms(gamma=0.2, delay=1, rounds=200, runs=2)))
     one = next(one for one in found.measured if one.statement.name == "Theorem R1")
     assert (row["bound"], row["measured"]) == (one.bound[-1], one.at_end)
     assert row["share"] == one.at_end.value / one.bound[-1]

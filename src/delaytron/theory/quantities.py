@@ -136,9 +136,8 @@ def total_delay(delays: Any) -> int:
     (15, 13)
     """
     given = _checked(delays)
-    return (int((given >> 32).sum()) << 32) + int(
-        (given & 0xFFFFFFFF).sum()
-    )  # delays of missing answers would overflow a sum of 64 bits
+    # Delays of missing answers would overflow a sum of 64 bits: high and low halves are summed on their own.
+    return (int((given >> 32).sum()) << 32) + int((given & 0xFFFFFFFF).sum())
 
 
 def counting_sum(delays: Any, *, timing: str = "before") -> int:

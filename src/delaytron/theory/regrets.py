@@ -198,7 +198,7 @@ class Regret(NamedTuple):
     mistakes: Array
 
 
-def regret(result: Result, data: "Dataset", W: Array) -> Regret:
+def regret(result: Result, data: Dataset, W: Array) -> Regret:
     """Return the regret of runs against fixed weights; raise InvalidInput unless simulated with `regret=True`.
 
     Examples
@@ -220,7 +220,7 @@ def regret(result: Result, data: "Dataset", W: Array) -> Regret:
     return Regret(hinge - theirs, gated - theirs, result.mistakes[:, :, 1] - theirs)
 
 
-def comparator_losses(result: Result, data: "Dataset", W: Array) -> Array:
+def comparator_losses(result: Result, data: Dataset, W: Array) -> Array:
     """Return the sum of hinge losses of fixed weights on the rows of every run up to each checkpoint.
 
     The array is (runs, checkpoints). Raises InvalidInput if `simulate` did not return the result.

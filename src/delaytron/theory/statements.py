@@ -140,29 +140,30 @@ def played_r2(
 
 _paper = partial(Statement, source=PAPER, learner="delaytron", loss=GATED)
 _ours = partial(Statement, source=REPAIRED, learner="delaytron", loss=GATED, valid_for="all rounds")
-_best_1 = partial(bounds.case_1_eta, tight=True)
 _case_1 = partial(_paper, valid_for="no delay", no_delay=True)
-_one = bounds.theorem_2_eta
-_three = bounds.theorem_3_eta
-_hinge = bounds.theorem_r4_eta
 
 STATEMENTS: tuple[Statement, ...] = (
     _case_1("Case 1", bound=bounds.case_1, step=bounds.case_1_eta),
-    _case_1("Case 1, best step", bound=partial(bounds.case_1, tight=True), step=_best_1),
-    _paper("Theorem 1", valid_for="the answered rounds", bound=bounds.theorem_1, step=_one),
-    _paper("Theorem 2", valid_for=LOST, bound=bounds.theorem_2, step=_one),
-    _paper("Corollary 1", valid_for=LOST, bound=bounds.corollary_1, step=_one),
-    _paper("Theorem 3", valid_for="all rounds", bound=bounds.theorem_3, step=_three),
-    _paper("Corollary 2", valid_for="not proved: can be below Theorem 3", bound=bounds.corollary_2, step=_three),
+    _case_1("Case 1, best step", bound=partial(bounds.case_1, tight=True), step=partial(bounds.case_1_eta, tight=True)),
+    _paper("Theorem 1", valid_for="the answered rounds", bound=bounds.theorem_1, step=bounds.theorem_2_eta),
+    _paper("Theorem 2", valid_for=LOST, bound=bounds.theorem_2, step=bounds.theorem_2_eta),
+    _paper("Corollary 1", valid_for=LOST, bound=bounds.corollary_1, step=bounds.theorem_2_eta),
+    _paper("Theorem 3", valid_for="all rounds", bound=bounds.theorem_3, step=bounds.theorem_3_eta),
+    _paper(
+        "Corollary 2",
+        valid_for="not proved: can be below Theorem 3",
+        bound=bounds.corollary_2,
+        step=bounds.theorem_3_eta,
+    ),
     _paper("Theorem 4", learner="adaptive_delaytron", valid_for=f"restart=True; {LOST}", bound=bounds.theorem_4),
-    _ours("Corollary 2, repaired", bound=partial(bounds.corollary_2, repaired=True), step=_three),
+    _ours("Corollary 2, repaired", bound=partial(bounds.corollary_2, repaired=True), step=bounds.theorem_3_eta),
     _ours("Theorem R1", bound=repaired.theorem_r1, step=bounds.theorem_r1_eta),
     _ours("Corollary R2", loss=GREEDY, valid_for="all rounds, any step", bound=repaired.corollary_r2),
     _ours("Corollary R2, played", loss=PLAYED, valid_for="all rounds, any step", bound=played_r2),
     _ours(
         "Corollary R3", loss=GREEDY, valid_for="any step, gamma up to 1/2", bound=repaired.corollary_r3, most_gamma=0.5
     ),
-    _ours("Theorem R4", learner="hinge_delaytron", loss=HINGE, bound=repaired.theorem_r4, step=_hinge),
+    _ours("Theorem R4", learner="hinge_delaytron", loss=HINGE, bound=repaired.theorem_r4, step=bounds.theorem_r4_eta),
     _ours(
         "Theorem R5",
         learner="hinge_delaytron",

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import msgspec
@@ -429,31 +428,19 @@ class Study:
         ]
         return pa.Table.from_pylist(rows)
 
-    def plot(self, path: str | Path) -> None:
-        """Save a figure of bounds and measured regret against rounds."""
-        from delaytron.theory.plots import plot_studies  # noqa: PLC0415 - needs matplotlib
 
-        plot_studies([self], path)
-
-
-def study(
-    data: Dataset, terms: TrialTerms | None = None, progress: Progress | None = None, n_jobs: int | None = None
-) -> Study:
-    """Prepare and play a trial, and return the measured regret beside the bounds.
+def play(trial: Trial, progress: Progress | None = None, n_jobs: int | None = None) -> Study:
+    """Play the runs of a trial; return the measured regret beside the bounds.
 
     Examples
     --------
     >>> import delaytron as dt
-    >>> found = study(dt.datasets.load("synsep", n_samples=500), TrialTerms(gamma=0.2, delay=5, rounds=500, runs=2))
+    >>> data = dt.datasets.load("synsep", n_samples=500)
+    >>> found = play(prepare(data, TrialTerms(gamma=0.2, delay=5, rounds=500, runs=2)))
     >>> one = next(one for one in found.measured if one.statement.name == "Theorem R1")
     >>> bool(one.at_end.value < one.bound[-1])
     True
     """
-    return play(prepare(data, terms or TrialTerms()), progress, n_jobs)
-
-
-def play(trial: Trial, progress: Progress | None = None, n_jobs: int | None = None) -> Study:
-    """Play the runs of a trial and return their results."""
     terms = trial.terms
     results = {}
     for name, settings in trial.settings.items():
