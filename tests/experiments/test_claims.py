@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from delaytron.experiments.report.claims import claims
-from delaytron.experiments.report.headline import best_against_paper, headline, rank, ranking_section, small_print
+from delaytron.experiments.report.headline import (
+    CLEARLY,
+    best_against_paper,
+    headline,
+    rank,
+    ranking_section,
+    small_print,
+)
 from delaytron.experiments.report.model import FEW_RUNS_NOTE, Estimate, shown
 from delaytron.experiments.spec import Condition, RunSpec
 from delaytron.experiments.store import DataFacts, Outcome
@@ -213,6 +220,7 @@ class TestHeadline:
             "0.0000 (20 runs), and that of always playing the most frequent class 0.875."
         )
         assert ranking_section(ranking, FACTS).table.rows[0][-2:] == ("pab", 0.875)
+        assert small_print(ranking, outcomes)[0] == CLEARLY
 
     def test_nothing_is_claimed_within_the_intervals(self):
         outcomes = [self.late(d, "soba", 0.1, spread=0.5) for d in ("digits", "usps")]
@@ -222,6 +230,7 @@ class TestHeadline:
         assert "pab and soba, the best of the paper's learners, are too close to call on all 2 data sets" in sentence
         assert "clearly" not in sentence
         assert {row[-1] for row in ranking_section(ranking, {}).table.rows} == {"neither"}
+        assert CLEARLY not in small_print(ranking, outcomes)
 
     def test_a_single_run_proves_nothing(self):
         outcomes = [self.late("digits", "soba", 0.9, runs=1), self.late("digits", "pab", 0.1, runs=1)]
@@ -244,11 +253,11 @@ class TestHeadline:
     def test_learners_with_other_feedback_take_no_part_and_are_named(self):
         outcomes = [self.late("digits", name, 0.01) for name in ("perceptron", "passive_aggressive")]
         outcomes.append(self.late("digits", "pab", 0.1, runs=20))
-        sentence = headline(rank(outcomes), {})
-        assert sentence == (
+        ranking = rank(outcomes)
+        assert headline(ranking, {}) == (
             "With delays of up to 5,000 rounds, on digits the error of pab is 0.1000 ± 0.0000 (20 runs)."
         )
-        notes = small_print(sentence, outcomes)
+        notes = small_print(ranking, outcomes)
         assert notes[0].startswith("Not compared: perceptron and passive_aggressive (gets the true label")
         assert notes[1] == FEW_RUNS_NOTE
 

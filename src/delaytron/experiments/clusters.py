@@ -50,7 +50,7 @@ def spread_on(
         for future in _first_done(cluster, waiting):
             task = waiting.pop(future)
             waiting |= {cluster.submit(call): other for other, call in islice(calls, 1)}
-            with _blaming(cluster):
+            with _cluster_errors(cluster):
                 answer = future.result()
             if isinstance(answer, Exception):
                 raise answer
@@ -74,7 +74,7 @@ def _first_done(cluster: Cluster, waiting: Iterable["Future[Any]"]) -> set["Futu
     """Wait for results; raise InvalidInput if the cluster is gone: Dask and Ray would wait for new workers forever."""
     without_workers = 0.0
     while not (done := wait(waiting, POLL_INTERVAL, FIRST_COMPLETED).done):
-        with _blaming(cluster):
+        with _cluster_errors(cluster):
             without_workers = 0.0 if cluster.size() else without_workers + POLL_INTERVAL
             if without_workers >= NO_WORKERS_TIMEOUT:
                 raise TimeoutError(f"no workers for {NO_WORKERS_TIMEOUT:.0f} s")
@@ -82,8 +82,8 @@ def _first_done(cluster: Cluster, waiting: Iterable["Future[Any]"]) -> set["Futu
 
 
 @contextmanager
-def _blaming(cluster: Cluster) -> Iterator[None]:
-    """Turn exceptions into InvalidInput about the cluster."""
+def _cluster_errors(cluster: Cluster) -> Iterator[None]:
+    """Raise exceptions of the block as InvalidInput about the cluster."""
     try:
         yield
     except Exception as problem:

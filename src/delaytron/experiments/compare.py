@@ -347,7 +347,7 @@ def compare(
     return prepare(data, learners, delays, terms, tuning_data, feedback).play(n_jobs, progress)
 
 
-def read_feedback(noise: Any, expire_after: Any, on_expiry: Any, correct_within: Any = None) -> Setting:
+def read_feedback(noise: Any, expire_after: Any, on_expiry: Any, correct_within: Any) -> Setting:
     """Check the options of feedback; return those that differ from the defaults, as a part of every setting."""
     read_expiry(expire_after, on_expiry, correct_within)
     rates = {} if noise is None else {"noise": tuple(read_noise(noise))}

@@ -124,24 +124,18 @@ def _equal(earlier: Series, later: Series) -> bool:
     return bool(later.x) and all(values.get(x) == y for x, y in zip(later.x, later.y, strict=True))
 
 
-def of_runs(counts: Iterable[int], few_marked: bool = True) -> str:
-    """Return "of n runs", with a dagger where these are few.
+def runs_in_words(counts: Iterable[int], mark: str = DAGGER) -> str:
+    """Return the range of some numbers of runs, with a mark where these are few.
 
     Examples
     --------
-    >>> of_runs([20, 20]), of_runs([4, 20]), of_runs([1])
-    ('of 20 runs', 'of 4 to 20 runs†', 'of 1 run')
+    >>> runs_in_words([20, 20]), runs_in_words([4, 20]), runs_in_words([1])
+    ('20 runs', '4 to 20 runs†', '1 run')
     """
-    words = runs_in_words(counts)
-    return f"of {words if few_marked else words.removesuffix(DAGGER)}"
-
-
-def runs_in_words(counts: Iterable[int]) -> str:
-    """Return the range of some numbers of runs, with a dagger where these are few."""
     kept = set(counts)
     if kept == {1}:
         return "1 run"
-    return f"{span(kept)} runs" + (DAGGER if min(kept) < FEW_RUNS else "")
+    return f"{span(kept)} runs" + mark * (min(kept) < FEW_RUNS)
 
 
 def file_names(titles: Sequence[str]) -> dict[str, str]:
@@ -199,7 +193,7 @@ def _gamma_chart(name: str, title: str, conditions: Sequence[Condition], store: 
     return Chart(
         name=f"gamma-{name}",
         title=f"{title}: final error against gamma",
-        caption=f"Mean and 95 % interval {of_runs(condition.reported[0].runs for condition in conditions)}.",
+        caption=f"Mean and 95 % interval of {runs_in_words(condition.reported[0].runs for condition in conditions)}.",
         x="gamma",
         y="final error",
         log_x=True,
@@ -225,11 +219,11 @@ def _rounds_chart(name: str, title: str, own: Sequence[Outcome], outcomes: Seque
             if outcome.condition.data == data:
                 yield curve(f"{reference}, delay 1", outcome.result, REFERENCES[reference], dashed=True)
 
-    runs = of_runs((outcome.run.runs for outcome in (*own, *references)), few_marked=False)
+    runs = runs_in_words((outcome.run.runs for outcome in (*own, *references)), mark="")  # a band is no interval
     return Chart(
         name=f"rounds-{name}",
         title=f"{title}: error against rounds",
-        caption=f"Mean {runs}; the band reaches from the lowest run to the highest.",
+        caption=f"Mean of {runs}; the band reaches from the lowest run to the highest.",
         x="rounds",
         y="error so far",
         log_x=True,
@@ -259,7 +253,7 @@ def _delay_chart(outcomes: Sequence[Outcome]) -> Chart:
         name="delay",
         title="What delay costs",
         caption="Final error against the mean delay: mean and 95 % interval "
-        f"{of_runs(outcome.run.runs for outcome in outcomes)}.",
+        f"of {runs_in_words(outcome.run.runs for outcome in outcomes)}.",
         x="mean delay in rounds",
         y="final error",
         log_x=True,
@@ -285,7 +279,7 @@ def _learners_chart(outcomes: Sequence[Outcome]) -> Chart:
     return Chart(
         name="learners",
         title="Every learner",
-        caption=f"Final error at each delay: mean and 95 % interval {of_runs(o.run.runs for o in outcomes)}.",
+        caption=f"Final error at each delay: mean and 95 % interval of {runs_in_words(o.run.runs for o in outcomes)}.",
         x="",
         y="final error",
         log_x=False,

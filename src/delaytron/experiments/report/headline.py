@@ -111,20 +111,6 @@ THE_NEXT = "the next best learner"
 THE_LEADER = "the best learner"
 
 
-def small_print(sentence: str, outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the notes on the headline and the intervals, with the learners that are not compared, and why."""
-    notes = [CLEARLY] if "clearly" in sentence else []
-    compared = {outcome.condition.title for outcome in with_papers_feedback(outcomes)}
-    titles: dict[str, list[str]] = {}
-    for title, name in dict.fromkeys((outcome.condition.title, outcome.run.learner) for outcome in outcomes):
-        if compared and title not in compared:
-            titles.setdefault(learner_class(name).remark, []).append(title)
-    left_out = [f"{' and '.join(names)} ({reason})" for reason, names in titles.items()]
-    notes += [f"Not compared: {', '.join(left_out)}."] if left_out else []
-    notes += [FEW_RUNS_NOTE] if any(outcome.run.runs < FEW_RUNS for outcome in outcomes) else []
-    return notes
-
-
 class Duel(NamedTuple):
     """Two learners on one data set; the verdict is 1 if the first is clearly lower, -1 if the second is, else 0."""
 
@@ -189,6 +175,20 @@ def headline(ranking: Ranking, facts: Facts) -> str:
     outcome = ranking.late[0]
     data, title = outcome.condition.data, outcome.condition.title
     return f"{_when(ranking.delay)}, on {data} the error of {title} is {_error(outcome)}{_majority(data, facts)}."
+
+
+def small_print(ranking: Ranking, outcomes: Sequence[Outcome]) -> list[str]:
+    """Return the notes on the headline and the intervals, with the learners that are not compared, and why."""
+    notes = [CLEARLY] if any(duel.verdict for duel in ranking.duels) else []
+    compared = {outcome.condition.title for outcome in with_papers_feedback(outcomes)}
+    titles: dict[str, list[str]] = {}
+    for title, name in dict.fromkeys((outcome.condition.title, outcome.run.learner) for outcome in outcomes):
+        if compared and title not in compared:
+            titles.setdefault(learner_class(name).remark, []).append(title)
+    left_out = [f"{' and '.join(names)} ({reason})" for reason, names in titles.items()]
+    notes += [f"Not compared: {', '.join(left_out)}."] if left_out else []
+    notes += [FEW_RUNS_NOTE] if any(outcome.run.runs < FEW_RUNS for outcome in outcomes) else []
+    return notes
 
 
 def ranking_section(ranking: Ranking, facts: Facts) -> Section | None:

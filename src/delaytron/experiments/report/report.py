@@ -83,7 +83,6 @@ def compose_report(
 ) -> Report:
     """Return the report; only that of the paper's experiments has its claims, and its learners against others."""
     ranking = rank(outcomes, paper)
-    sentence = headline(ranking, facts)
     drawn = charts(outcomes, store, facts)
     sections = [
         ranking_section(ranking, facts),
@@ -100,8 +99,8 @@ def compose_report(
         sections=[section for section in sections if section is not None],
         charts=drawn,
         figures={chart.name: folder / "figures" / f"{chart.name}.svg" for chart in drawn},
-        headline=sentence,
-        small_print=small_print(sentence, outcomes),
+        headline=headline(ranking, facts),
+        small_print=small_print(ranking, outcomes),
         machine=how_it_was_made(outcomes, store),
     )
 
