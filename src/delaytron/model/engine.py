@@ -114,12 +114,17 @@ class Engine:
         )
         self.run = self.writer.run  # runs an operation, and returns when it is on disk; see `Writer.run`
 
-    # The Writer calls these.
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is a forked child: the journal, if there is one, is its parent's."""
+        return self._process != os.getpid()
 
     def read(self, look: Callable[[State], T]) -> T:
         """Return `look(state)`; nothing changes the state meanwhile."""
         with self.writer.reading():
             return look(self.state)
+
+    # The Writer calls these.
 
     def _catch_up(self) -> Moment:
         """Take the answers that other processes gave, expire and release what is due; return the moment."""
@@ -449,7 +454,7 @@ class Engine:
     def close(self) -> None:
         """Store a snapshot if there is something new, and close the journal; a forked child does neither."""
         try:
-            if self._since_snapshot and not self.writer.is_closed and self._process == os.getpid():
+            if self._since_snapshot and not self.writer.is_closed and not self.is_inherited:
                 self.run(lambda _: self.put_snapshot())
         finally:
             self._since_snapshot = 0

@@ -261,7 +261,10 @@ class Model:
     @property
     def classes(self) -> list[Name]:
         """The classes that may be chosen."""
-        return self._engine.read(lambda state: state.classes.active)  # not of a class whose addition was rolled back
+        engine = self._engine
+        if engine.is_inherited:
+            return engine.state.classes.active
+        return engine.read(lambda state: state.classes.active)  # after a rollback, the state is first restored
 
     def open_decisions(self) -> list[OpenDecision]:
         """Return the open decisions, the oldest first."""
