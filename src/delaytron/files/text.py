@@ -44,7 +44,7 @@ def open_binary(path: Path) -> BinaryIO:
     opener = OPENERS.get(path.suffix.lower())
     if opener is None:
         return path.open("rb")
-    return io.BufferedReader(_Decompressed(path, opener), CHUNK)
+    return io.BufferedReader(_Decompressed(path, path.open("rb"), opener), CHUNK)
 
 
 @contextmanager
@@ -70,10 +70,10 @@ def packing(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
 class _Decompressed(io.RawIOBase):
     """The content of a compressed file; reading raises InvalidInput if it is far larger than the file."""
 
-    def __init__(self, path: Path, opener: Callable[..., Any]) -> None:
+    def __init__(self, path: Path, packed: BinaryIO, opener: Callable[..., Any]) -> None:
         self.path = path
-        self.packed = path.open("rb")
-        self.file = opener(self.packed, "rb")
+        self.packed = packed
+        self.file = opener(packed, "rb")
         self.unpacked = 0
 
     def readable(self) -> bool:
