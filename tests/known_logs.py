@@ -1,4 +1,4 @@
-"""Logs whose truth is known: the chances of every label, the policy of the log and another one, late outcomes."""
+"""Logs whose true value is known: label probabilities, the policy of the log and another one, late outcomes."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ CENTRES = np.array([[1.5, 0.0], [-0.5, 1.0], [-1.0, -1.0]])
 
 
 class Made(NamedTuple):
-    """A log, a policy on it, and the value of that policy, the mean over all rows there could be."""
+    """A log, a policy on it, and the true value of that policy."""
 
     log: object
     policy: np.ndarray

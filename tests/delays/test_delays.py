@@ -170,7 +170,7 @@ def test_a_file_may_be_called_like_a_column(tmp_path, monkeypatch):
     assert str(parse("trace:a,wait=b")) == "trace:a,wait=b"
 
 
-def test_a_trace_that_a_file_does_not_tell_alone_has_no_such_text(tmp_path):
+def test_a_trace_that_no_short_form_describes_has_none(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text('"a,rate=2"\n3\n5\n')
     assert str(Trace.from_file(path, wait="a,rate=2")) == "trace of 2 delays, 0.0% never"

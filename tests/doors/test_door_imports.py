@@ -1,4 +1,4 @@
-"""The doors stay closed until they are used: `import delaytron` loads no other tool, and is quick."""
+"""`import delaytron` loads none of the libraries that it works with, and is quick."""
 
 import os
 import subprocess

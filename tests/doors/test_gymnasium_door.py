@@ -34,7 +34,7 @@ DELAYS = [
 
 @pytest.mark.parametrize("data", [(X, Y), (csr_matrix(X), Y), "digits"], ids=["dense", "sparse", "named"])
 @pytest.mark.parametrize("delay", [1, dt.delays.Uniform(3)], ids=str)
-def test_gymnasiums_checker_has_nothing_to_say(data, delay):
+def test_gymnasiums_checker_accepts_it(data, delay):
     with warnings.catch_warnings(action="error"):
         check_env(gymnasium.make(ID, data=data, delay=delay, rounds=50).unwrapped)
         check_env(DelayedBanditEnv(data, delay), skip_render_check=True)
@@ -92,23 +92,23 @@ def test_every_answer_comes_once_in_its_round_with_the_reward_of_its_action(dela
 def shown(env, **how):
     """Return all rows of an episode, and when answers come."""
     row, info = env.reset(**how)
-    rows, truncated, told = [row], False, []
+    rows, truncated, arrivals = [row], False, []
     while not truncated:
         row, _, _, truncated, info = env.step(0)
         rows.append(row)
-        told.append(tuple(t for t, _ in info["feedback"]))
-    return np.array(rows), told
+        arrivals.append(tuple(t for t, _ in info["feedback"]))
+    return np.array(rows), arrivals
 
 
-def test_a_seed_repeats_an_episode_and_no_seed_goes_on_to_another():
+def test_a_seed_repeats_an_episode_and_no_seed_begins_another():
     env = DelayedBanditEnv((X, Y), dt.delays.Uniform(20), rounds=60)
     first, second, third = shown(env, seed=3), shown(env), shown(env)
     assert not np.array_equal(first[0], second[0])
     assert first[1] != second[1] != third[1]
     for wanted in (first, second, third):
-        rows, told = shown(env, **({"seed": 3} if wanted is first else {}))
+        rows, arrivals = shown(env, **({"seed": 3} if wanted is first else {}))
         assert_array_equal(rows, wanted[0])
-        assert told == wanted[1]
+        assert arrivals == wanted[1]
 
 
 def test_rows_come_in_file_order_while_they_last_and_are_copies():
@@ -120,7 +120,7 @@ def test_rows_come_in_file_order_while_they_last_and_are_copies():
     assert_array_equal(env.reset(seed=1)[0], X[0])
 
 
-def test_what_is_not_an_action_changes_nothing():
+def test_an_invalid_action_changes_nothing():
     env = DelayedBanditEnv((X, Y))
     env.reset(seed=0)
     for action in (3, -1, 0.5, "0", None, True):

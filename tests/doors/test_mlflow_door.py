@@ -26,7 +26,7 @@ ROWS = np.random.default_rng(0).normal(size=(40, 2))
 
 @pytest.fixture(autouse=True)
 def store(tmp_path, monkeypatch):
-    """Runs are kept in a folder: nothing leaves it, and nothing else is used."""
+    """Keep runs in a temporary folder."""
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.chdir(tmp_path)
     before = mlflow.get_tracking_uri()
@@ -102,7 +102,7 @@ def test_columns_of_a_matrix_are_the_listed_features():
         door.Predictor(model).predict(np.ones((2, 3)))
 
 
-def test_what_is_missing_in_a_frame_is_0(tmp_path):
+def test_missing_cells_of_a_frame_are_0(tmp_path):
     model = model_of(NAMES)
     loaded = saved(model, tmp_path / "saved")
     frame = pd.DataFrame({"age": [0.5, np.nan], "income": [np.nan, -2.0]})
@@ -163,13 +163,13 @@ def test_a_logged_model_is_found_by_its_address():
     assert door.load_model(f"runs:/{run.info.run_id}/router").pending == learner.pending
 
 
-def test_what_is_no_model_is_refused_and_nothing_is_written(tmp_path):
+def test_other_objects_are_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(dt.InvalidInput, match=r"model must be a learner or a dt\.Model, got"):
         door.save_model("banditron", tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
 
 
-def test_models_of_others_are_told_apart(tmp_path):
+def test_models_of_other_packages_are_refused(tmp_path):
     mlflow.pyfunc.save_model(
         path=str(tmp_path / "other"), loader_module="json", data_path=__file__, pip_requirements=[]
     )

@@ -1,4 +1,4 @@
-"""What notebooks show: well-formed, escaped and small, whatever names users give."""
+"""HTML for notebooks: well-formed, escaped and small for any names of users."""
 
 import math
 import re
@@ -53,7 +53,7 @@ class Reader(HTMLParser):
 
 
 def read(html):
-    """Return what a page says, cell by cell, and how many of each element it has."""
+    """Return the texts of a page, and the number of each of its elements."""
     assert len(html) < MOST
     html.encode()  # a lone surrogate could not be sent to a browser
     reader = Reader()

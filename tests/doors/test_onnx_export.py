@@ -52,7 +52,7 @@ def session_of(content):
 
 
 def run(content, X):
-    """Return what a graph answers, by name."""
+    """Return the outputs of a graph by name."""
     session = session_of(content)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, {"X": np.asarray(X, np.float64)}), strict=True))
@@ -240,7 +240,7 @@ def model_of(classes, features, **settings):
 
 
 @pytest.mark.parametrize("settings", [{}, {"learner": "delaytron", "gamma": 0.3}], ids=["logit", "delaytron"])
-def test_models_answer_with_names_and_take_what_is_missing_for_0(settings, tmp_path):
+def test_models_return_names_and_treat_missing_cells_as_0(settings, tmp_path):
     names = ["a", "b", "c", "d"]
     model, X = model_of(["small", "großer", "<none>"], names, **settings)
     model.retire_class("small")
@@ -254,7 +254,7 @@ def test_models_answer_with_names_and_take_what_is_missing_for_0(settings, tmp_p
     assert json.loads(notes["features"]) == names
 
 
-def test_models_of_vectors_answer_with_integers(tmp_path):
+def test_models_of_vectors_return_integers(tmp_path):
     model, X = model_of([-7, 2**62], 4, standardize=True, learner="banditron", gamma=0.2)
     answers = run(exported(model, tmp_path / "m.onnx"), X)
     assert answers["label"].tolist() == [model.predict(row) for row in X]
@@ -280,7 +280,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_exported_says_so_in_one_line_and_writes_nothing(case, tmp_path):
+def test_models_that_cannot_be_exported_are_refused_and_nothing_is_written(case, tmp_path):
     make, message = REFUSED[case]
     with pytest.raises(dt.InvalidInput, match=message) as caught:
         make().export_onnx(tmp_path / "a.onnx")

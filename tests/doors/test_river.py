@@ -26,7 +26,7 @@ COLOURS = ["red", "green", "blue"]
 
 
 def some_examples(count, seed=0):
-    """Features that tell the label, most of the time; no two the same."""
+    """Yield features that mostly determine the label, no two alike, each with the label."""
     rng = np.random.default_rng(seed)
     for i in range(count):
         label = int(rng.integers(3))
@@ -62,7 +62,7 @@ def other_order(events, seed):
 
 @pytest.mark.parametrize("name", ["bandit_logit", "delaytron", "adaptive_delaytron", "perceptron"])
 def test_late_labels_answer_their_decisions(name):
-    """The same as the online object, told by its public calls whether each decision was right."""
+    """The same as a learner that gets each answer by its public calls."""
     events = list(some_examples(120))
     model = DelayedClassifier(name, classes=COLOURS, bits=BITS, seed=3)
     learner = dt.LEARNERS[name](3, 2**BITS, seed=3)
@@ -114,7 +114,7 @@ def test_only_right_or_wrong_is_learned(seed, name):
     assert learners_alike(twins[0], twins[1]._learner, [x for x, _ in events])
 
 
-def test_a_label_that_nobody_asked_for_answers_a_decision_of_that_moment():
+def test_learning_without_a_prediction_decides_first():
     events = list(some_examples(60))
     asked, unasked = (DelayedClassifier("delaytron", classes=COLOURS, bits=BITS, seed=3) for _ in range(2))
     for x, y in events:
@@ -131,20 +131,20 @@ def test_of_equal_features_the_oldest_decision_is_answered():
     labels = [model.predict_one({"a": 1}) for _ in range(12)]
     other = model.predict_one({"b": 1})
     assert len(set(labels)) > 1
-    for label in labels:
+    for number, label in enumerate(labels, start=1):
         model.learn_one({"a": 1.0}, "red")
-        number = 1 + 12 - (model.n_open - 1) - 1
         assert model._learner.book.known(number).value == (label == "red")
     assert model.n_open == 1
     model.learn_one({"b": 1}, other)
     assert model._learner.book.known(13).value == 1
 
 
-def test_looking_changes_nothing():
+def test_probabilities_change_nothing():
     events = list(some_examples(60))
     model, watched = (DelayedClassifier(bits=BITS, seed=3) for _ in range(2))
     for x, y in events:
-        assert watched.predict_proba_one(x) == model.predict_proba_one(x) if y == "red" else True
+        if y == "red":
+            assert watched.predict_proba_one(x) == model.predict_proba_one(x)
         for _ in range(3):
             watched.predict_proba_one(x)
         model.learn_one(x, y)
@@ -168,13 +168,13 @@ def test_classes_come_as_they_are_seen():
     assert model.n_open == 0
 
 
-def test_no_more_wait_than_may():
+def test_the_number_of_open_decisions_is_limited():
     model = DelayedClassifier(classes=COLOURS, bits=BITS, max_open=5, seed=0)
     for i in range(20):
         model.predict_one({"n": i + 1})
     assert model.n_open == model._learner.pending == 5
     before = model._learner.book.rounds
-    model.learn_one({"n": 1}, "red")  # dropped long ago: it is decided anew
+    model.learn_one({"n": 1}, "red")  # its decision was cancelled: another one is made
     assert model._learner.book.rounds == before + 1
     assert model.n_open == 4  # the decision about 16 made room
     model.learn_one({"n": 20}, "red")
@@ -183,7 +183,7 @@ def test_no_more_wait_than_may():
 
 
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])  # noqa: S301
-def test_a_copy_goes_on_as_the_original_would(how):
+def test_a_copy_continues_like_the_original(how):
     events = list(some_examples(80))
     model = DelayedClassifier(bits=BITS, seed=0)
     for x, y in events[:40]:
@@ -237,7 +237,7 @@ def test_a_metric_of_probabilities():
 
 
 def test_a_scaler_that_moves_lets_labels_miss_their_decisions():
-    """What `learn_one` gets is not what `predict_one` got: it decides anew, and nothing waits for ever."""
+    """`learn_one` gets other features than `predict_one`: it makes another decision, and `max_open` limits the rest."""
     model = preprocessing.StandardScaler() | DelayedClassifier(bits=BITS, max_open=50, seed=0)
     for x, y in some_examples(300):
         numbers = {name: value for name, value in x.items() if name != "word"}
@@ -269,7 +269,7 @@ def test_names_and_values_of_any_kind():
         ({"seed": -1}, "seed must be an integer of at least 0"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(given, message):
+def test_invalid_arguments_are_refused_in_one_line(given, message):
     with pytest.raises(dt.InvalidInput, match=message) as caught:
         DelayedClassifier(**given)
     assert "\n" not in str(caught.value)
@@ -295,7 +295,7 @@ def test_bad_input_changes_nothing():
     assert (known_rounds(model._learner), model.n_open, list(model._names)) == before
 
 
-def test_its_memory_is_what_it_knows():
+def test_its_memory_is_that_of_its_tables_and_open_decisions():
     """Not compiled code: the tables of the learner, and more with every decision that waits."""
     model = DelayedClassifier(bits=8, classes=["a", "b"], seed=0)
     before = model._raw_memory_usage

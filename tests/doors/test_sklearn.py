@@ -180,7 +180,7 @@ def test_parameters_of_the_learner_are_found_and_set():
     assert DelayedClassifier().set_params(parameters__lr=2.0).parameters == {"lr": 2.0}
 
 
-def test_a_copy_goes_on_as_the_original_would(digits):
+def test_a_copy_continues_like_the_original(digits):
     X, y, X_test, _ = digits
     classifier = DelayedClassifier(delay=50, random_state=0).partial_fit(X[:500], y[:500], classes=range(10))
     copy = pickle.loads(pickle.dumps(classifier))  # noqa: S301 - our own
@@ -206,7 +206,7 @@ def test_a_copy_goes_on_as_the_original_would(digits):
     ],
     ids=str,
 )
-def test_what_cannot_be_is_said_in_one_line(classifier, message):
+def test_invalid_parameters_are_refused_in_one_line(classifier, message):
     with pytest.raises(ValueError, match=message) as caught:
         classifier.fit([[0.0], [1.0]], [0, 1])
     assert "\n" not in str(caught.value)

@@ -43,9 +43,9 @@ def played_online(learner, X, y, delays):
             learner.feedback(decision, **answer)
         decision = learner.decide(x)
         played.append(decision.labels if hasattr(decision, "labels") else (decision.label,))
-        told = {"label": int(y[i])} if learner.feedback_type == "label" else {"correct": bool(y[i] in played[-1])}
+        answer = {"label": int(y[i])} if learner.feedback_type == "label" else {"correct": bool(y[i] in played[-1])}
         if delays[i] < NEVER:
-            due.setdefault(i + int(delays[i]), []).append((decision.id, told))
+            due.setdefault(i + int(delays[i]), []).append((decision.id, answer))
     for decision, answer in [pair for pairs in due.values() for pair in pairs]:
         learner.feedback(decision, **answer)
     learner.flush()
@@ -96,7 +96,7 @@ def test_the_curve_is_that_of_simulate(name):
 
 
 @pytest.mark.parametrize("name", ["bandit_logit", "delaytron", "dilute"])
-def test_only_right_or_wrong_is_told(name):
+def test_only_right_or_wrong_is_learned(name):
     """Where the played label is wrong, any other wrong one in the place of the true label changes nothing."""
     X, y = some_rows(4)
     delays = draw_piece(dt.delays.Uniform(6), 5, 0, N)
@@ -129,7 +129,7 @@ def test_lost_feedback_stays_open():
     assert not classifier.learner_.weights.any()
 
 
-def test_fit_begins_anew_and_partial_fit_goes_on():
+def test_fit_starts_again_and_partial_fit_continues():
     X, y = some_rows(6)
     classifier = DelayedClassifier("delaytron", random_state=0)
     first = classifier.fit(X, y).learner_.weights
@@ -154,7 +154,7 @@ def test_delays_do_not_depend_on_pieces(first, count, block, delay):
         assert draw_piece(dt.delays.as_delay(delay), 7, first, count).tolist() == whole[first : first + count].tolist()
 
 
-def test_a_trace_goes_on_where_it_was():
+def test_a_trace_continues_where_it_was():
     assert draw_piece(dt.delays.Trace([4, 1, 2]), 0, 2, 4).tolist() == [2, 4, 1, 2]
 
 
@@ -164,7 +164,7 @@ def test_the_share_that_is_lost_is_that_of_the_model():
     assert set(lost.tolist()) == {2, NEVER}
 
 
-def test_a_delay_of_ones_own_is_checked():
+def test_a_delay_model_of_the_user_is_checked():
     class Zero:
         def sample(self, n_rounds, rng):
             return np.zeros(n_rounds, np.int64)
@@ -173,7 +173,7 @@ def test_a_delay_of_ones_own_is_checked():
         DelayedClassifier(delay=Zero()).fit([[0.0], [1.0]], [0, 1])
 
 
-def test_what_was_learned_is_saved_without_pickle(tmp_path):
+def test_the_learner_is_saved_without_pickle(tmp_path):
     X, y = some_rows(8)
     classifier = DelayedClassifier(delay="fixed:10", random_state=0).partial_fit(X, y, classes=range(K))
     classifier.learner_.save(tmp_path / "learner.safetensors")

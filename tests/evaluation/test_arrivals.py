@@ -1,4 +1,4 @@
-"""The probability of an outcome to have arrived, and what its estimation costs."""
+"""The probability that an outcome has arrived, and the variance of its estimate."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from delaytron.evaluation.arrivals import (
 
 
 def product_limit(waits, ages, age):
-    """Kaplan and Meier's estimate of arriving within an age, one event time after another."""
+    """Return Kaplan and Meier's estimate of arriving within an age, as a product over the event times."""
     left = 1.0
     for time in sorted({w for w in waits if np.isfinite(w) and w <= age}):
         at_risk = sum(min(w, a) >= time for w, a in zip(waits, ages, strict=True))

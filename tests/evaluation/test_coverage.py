@@ -1,4 +1,4 @@
-"""The intervals hold what they promise, on logs whose truth is known."""
+"""Coverage of the intervals, on logs whose true value is known."""
 
 import warnings
 
@@ -63,7 +63,7 @@ def test_dr_varies_less_than_ips():
 
 
 def naive(log, policy, late):
-    """Return the interval of IPS if what has not come is wrong, or is left out."""
+    """Return the interval of IPS if missing outcomes count as wrong, or are left out."""
     arrived = ~np.isnan(log.outcomes)
     w = policy[np.arange(len(log)), log.labels] / log.probs
     terms = (w * np.where(arrived, log.outcomes, 0.0))[slice(None) if late == "wrong" else arrived]

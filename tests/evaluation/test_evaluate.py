@@ -127,7 +127,7 @@ def test_always_one_class(made):
 
 
 def test_weights_of_a_log_count_rounds_several_times(made):
-    """A decision that stands for two is as good as that decision twice, but for the interval."""
+    """A decision of weight two counts as that decision twice, except in the interval."""
     counts = RNG.integers(1, 4, 500)
     twice = np.repeat(np.arange(500), counts)
     one = dt.evaluate(log_with(made.log, weights=counts.astype(float)), made.policy, "ips")
@@ -170,7 +170,7 @@ def test_weights_of_a_log_count_rounds_several_times(made):
         ({"seed": -1}, "seed must be an integer of at least 0"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(made, given, message):
+def test_invalid_arguments_are_refused_in_one_line(made, given, message):
     with pytest.raises(dt.InvalidInput, match=message) as caught:
         dt.evaluate(made.log, **{"policy": "uniform"} | given)
     assert "\n" not in str(caught.value)
@@ -182,7 +182,7 @@ def test_rewards_between_need_a_learner_that_takes_them(made):
         dt.evaluate(log, "pab")
 
 
-def test_a_log_without_outcomes_says_so(made):
+def test_a_log_without_outcomes_is_refused(made):
     with pytest.raises(dt.InvalidInput, match="the log must have at least one outcome, got none"):
         dt.evaluate(log_with(made.log, rewards=np.full(500, np.nan)), "uniform")
 
@@ -228,13 +228,13 @@ def test_decisions_that_the_log_never_makes_are_counted():
         dt.evaluate(log, "uniform", "ips")
 
 
-def test_dm_says_what_its_interval_does_not_know(made):
+def test_dm_warns_of_the_error_of_its_model(made):
     with pytest.warns(EvaluationWarning, match="does not contain the error of its reward model"):
         found = dt.evaluate(made.log, made.policy, "dm")
     assert found.value == pytest.approx(dt.evaluate(made.log, made.policy, "dr").value, abs=0.1)
 
 
-def test_silence_warns_and_says_what_to_do():
+def test_missing_outcomes_of_old_decisions_warn_with_advice():
     made = make_log(1, 800, mean_wait=0.02, never=0.2)
     with pytest.warns(EvaluationWarning, match="have no outcome: .* say missing=0 and how long"):
         dt.evaluate(made.log, made.policy, "ips")

@@ -1,4 +1,4 @@
-"""What `dt.evaluate` takes as a policy by its name, and what it says of a log or a policy that is none."""
+"""Policies of `dt.evaluate` by name, and errors about invalid policies and logs."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def log():
 
 
 @pytest.mark.parametrize("policy", ["gap:gamma=0.3", ("gap", {"gamma": 0.3})])
-def test_parameters_may_stand_with_the_name(log, policy):
+def test_parameters_may_be_part_of_the_name(log, policy):
     asked = dt.evaluate(log, policy, "snips")
     assert asked == dt.evaluate(log, "gap", "snips", gamma=0.3)
     assert asked.value != dt.evaluate(log, "gap", "snips").value
@@ -23,7 +23,7 @@ def test_parameters_may_stand_with_the_name(log, policy):
 
 
 @pytest.mark.parametrize("policy", ["gap:gama=0.3", "gap:seed=3", "gap:method=ips", ("gap", {"gama": 0.3})])
-def test_a_parameter_that_is_none_is_named(log, policy):
+def test_an_unknown_parameter_is_named(log, policy):
     with pytest.raises(dt.InvalidInput, match=r"a parameter of gap must be one of gamma, .*, got "):
         dt.evaluate(log, policy)
 
@@ -35,7 +35,7 @@ def test_parameters_are_for_learners(log, policy):
 
 
 @pytest.mark.parametrize("text", ["gap:", "gap:gamma", "gap:gamma=0.1,eta"])
-def test_a_text_without_values(log, text):
+def test_a_parameter_without_a_value_is_refused(log, text):
     with pytest.raises(dt.InvalidInput, match="must be NAME:PARAMETER=VALUE"):
         dt.evaluate(log, text)
 
@@ -48,7 +48,7 @@ def test_the_command_never_shows_a_traceback(log, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["log.parquet", None, {"label": [0]}, np.zeros((3, 2))])
-def test_what_is_no_log(wrong):
+def test_other_objects_than_logs_are_refused(wrong):
     with pytest.raises(
         dt.InvalidInput, match=r"log must be a dt\.logs\.Log, got .*; read one by dt\.logs\.read_parquet"
     ):
@@ -72,7 +72,7 @@ def test_waits_are_times_and_need_times(log):
         dt.evaluate(timeless, "uniform", missing=0, wait="7d")
 
 
-def test_a_model_of_other_classes(log):
+def test_a_model_of_other_classes_is_refused(log):
     model = dt.Model(["tea", "water"], features=2, seed=0)
     with pytest.raises(
         dt.InvalidInput, match="the model has the classes 'tea', 'water', and row 0 of the log allows 0, 1"
@@ -80,6 +80,6 @@ def test_a_model_of_other_classes(log):
         dt.evaluate(log, model)
 
 
-def test_predictions_are_numbers(log):
+def test_predictions_must_be_numbers(log):
     with pytest.raises(dt.InvalidInput, match=r"predictions must be numbers of shape \(300, 3\), got str"):
         dt.evaluate(log, "uniform", predictions="many")

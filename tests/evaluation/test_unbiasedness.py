@@ -1,4 +1,4 @@
-"""What is estimated, exactly: the mean over all label sequences that a log could have had is the truth."""
+"""Estimates are unbiased: their exact mean over all label sequences that a log could have is the true value."""
 
 from itertools import product
 

@@ -139,12 +139,12 @@ def test_actions_that_were_not_taken(tmp_path, more, deferred, skipped):
     assert (found.deferred, found.skipped) == (deferred, skipped)
 
 
-def test_an_event_stands_for_those_that_were_dropped(tmp_path):
+def test_an_event_has_the_weight_of_those_that_were_dropped(tmp_path):
     (found,) = read(tmp_path, event("e1", pdrop=0.75))
     assert found.weight == 4.0
 
 
-def test_the_rewards_of_an_apprentice_are_told(tmp_path):
+def test_an_apprentice_is_recognized(tmp_path):
     (found,) = read(tmp_path, event("e1", reward=0.0) | {"_original_label_cost": -2.0})
     assert found.apprenticed
     assert not read(tmp_path, event("e1", reward=1.0))[0].apprenticed
@@ -200,7 +200,7 @@ def test_events_without_an_id_are_named_by_file_line_and_content(tmp_path):
         (event("e", pdrop=1), "no_probability", "pdrop"),
     ],
 )
-def test_what_cannot_be_used_is_told(tmp_path, line, reason, words):
+def test_unusable_lines_have_a_reason(tmp_path, line, reason, words):
     before, found, after = read(tmp_path, event("a"), line, event("b"))
     assert (before.id, after.id, after.line) == ("a", "b", 3)
     assert (found.line, found.reason) == (2, reason)
@@ -247,7 +247,7 @@ def test_logs_may_be_compressed(tmp_path, ending, pack):
     assert (first.id, second.line, second.reward) == ("e1", 3, 1.0)
 
 
-def test_a_log_that_breaks_off_is_told(tmp_path):
+def test_a_truncated_log_is_an_error(tmp_path):
     path = tmp_path / "log.dsjson.gz"
     path.write_bytes(gzip.compress("".join(json.dumps(event(str(i))) + "\n" for i in range(50)).encode())[:-30])
     with pytest.raises(InvalidInput, match="cannot be read any further"):
@@ -255,7 +255,7 @@ def test_a_log_that_breaks_off_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["absent.dsjson", ""])
-def test_a_file_that_is_not_there_is_told_in_one_line(tmp_path, name):
+def test_a_missing_file_is_an_error(tmp_path, name):
     with pytest.raises(InvalidInput, match="cannot read"):
         list(read_records(tmp_path / name))
 
@@ -292,8 +292,8 @@ def test_the_same_actions_are_parsed_once(tmp_path):
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode), st.integers(0, 700), st.integers(0, 40))
-def test_mutated_lines_are_read_or_told(tmp_path, bytes_, place, cut):
-    """Whatever stands in a line, the lines around it are read, and nothing but `InvalidInput` is raised."""
+def test_mutated_lines_are_read_or_unusable(tmp_path, bytes_, place, cut):
+    """Whatever a line contains, the lines around it are read, and only `InvalidInput` is raised."""
     whole = json.dumps(event("e1", reward=1.0)).encode()
     changed = (whole[:place] + bytes_ + whole[place + cut :]).replace(b"\n", b" ").replace(b"\r", b" ")
     path = tmp_path / "log.dsjson"
@@ -315,7 +315,7 @@ json_values = st.recursive(
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(event("e", reward=1.0))), json_values), min_size=1, max_size=3))
-def test_fields_of_any_type_are_read_or_told(tmp_path, changes):
+def test_fields_of_any_type_are_read_or_unusable(tmp_path, changes):
     path = write(tmp_path / "log.dsjson", [event("e1", reward=1.0) | dict(changes), event("e2")])
     found = list(read_records(path))
     assert found[-1].id == "e2"
@@ -325,7 +325,7 @@ def test_fields_of_any_type_are_read_or_told(tmp_path, changes):
             assert 0 < record.prob <= 1
 
 
-def test_logs_are_counted_by_what_they_say(tmp_path):
+def test_records_have_the_kinds_of_their_lines(tmp_path):
     lines = [event(str(i), i % 3, reward=i % 2) for i in range(30)] + [outcome(str(i), 1) for i in range(10)] + ["{"]
     kinds = Counter(type(record).__name__ for record in read(tmp_path, *lines))
     assert kinds == {"Event": 30, "Observation": 10, "Unusable": 1}
@@ -402,17 +402,17 @@ plain = st.recursive(
 
 
 @given(plain)
-def test_what_is_plain_stays_as_it_is(context):
+def test_plain_features_are_unchanged(context):
     assert context_features(context) == context
 
 
 @given(plain, st.data())
-def test_a_list_of_dicts_is_all_of_them(context, data):
+def test_a_list_of_dicts_is_merged(context, data):
     """However the names of a namespace are spread over a list of dicts, the features are the same."""
     parts = [{}, {}, {}]
     for name, value in context.items():
         parts[data.draw(st.integers(0, 2))][name] = value
-    assert context_features({"ns": [*parts, None]}) in ({"ns": context | {"3": None}}, {"ns": [*parts, None]})
+    assert context_features({"ns": [*parts, None]}) == {"ns": context | {"3": None}}
 
 
 def test_values_of_one_name_come_together():
@@ -436,12 +436,12 @@ def test_the_context_is_not_changed():
     assert context == {"ns": [{"d": {"x": 1}}, {"d": {"x": 2}}]}
 
 
-def test_own_features_of_actions_stand_under_a_name_that_no_context_has():
+def test_own_features_of_actions_have_a_name_that_no_context_has():
     found = context_features({"hour": 7, "_action": 5}, actions={"tea": {"price": 2, "_tag": "tea"}, 3: {"price": 4}})
     assert found == {"hour": 7, "_action": {"tea": {"price": 2}, "3": {"price": 4}}}
 
 
-def test_what_is_too_deep_is_refused():
+def test_a_context_that_is_too_deep_is_refused():
     context = {"x": 1}
     for _ in range(600):
         context = {"x": [context]}

@@ -1,4 +1,4 @@
-"""dsjson as a `dt.logs.Log`: what is kept, what is left out, and what ends the reading."""
+"""dsjson as a `dt.logs.Log`: what is kept, what is left out, and what is an error."""
 
 import json
 
@@ -81,7 +81,7 @@ def test_several_files_are_one_log(tmp_path):
     assert (log.labels.tolist(), log.delays.tolist()) == ([0, 1], [1, -1])
 
 
-def test_places_at_which_other_actions_stand_are_warned_of(tmp_path):
+def test_numbers_that_do_not_identify_actions_are_warned_of(tmp_path):
     there, back = ([{"topic": topic} for topic in order] for order in (("art", "news"), ("news", "art")))
     lines = event("e1", reward=1, multi=there), event("e2", reward=0, multi=back)
     with pytest.warns(UserWarning, match=r"the n-th action differs .*: action='topic' identifies them") as caught:
@@ -111,7 +111,7 @@ def test_rewards_are_scaled_and_missing_ones_can_have_a_default(tmp_path):
         read(tmp_path, *lines, reward_scale=(1, 1))
 
 
-def test_what_was_not_taken_and_what_comes_twice_is_left_out(tmp_path):
+def test_actions_not_taken_and_repeated_events_are_left_out(tmp_path):
     lines = [
         event("e1", reward=1.0),
         event("e1", 1, reward=0.0),
@@ -155,7 +155,7 @@ def test_a_file_without_events_is_one_line(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_are_none_are_one_line(tmp_path):
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(dt.InvalidInput, match="nowhere"):
         dt.logs.read_dsjson(tmp_path / "nowhere.dsjson")
     with pytest.raises(dt.InvalidInput, match="it must be a file"):

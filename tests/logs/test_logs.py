@@ -50,7 +50,7 @@ def test_importing_the_package_imports_no_arrow():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_what_is_given_comes_back():
+def test_arrays_come_back_unchanged():
     log = full_log()
     assert (len(log), log.n_classes, log.n_features, log.classes) == (3, 3, 2, ("tea", "coffee", "milk"))
     assert (log.labels.dtype, log.labels.tolist()) == (np.int64, [2, 0, 1])
@@ -69,7 +69,7 @@ def test_what_is_given_comes_back():
     assert log.features.tolist() == GOOD["features"]
 
 
-def test_what_is_not_given_is_none():
+def test_omitted_arrays_are_none():
     log = dt.logs.from_arrays(**GOOD, n_classes=3)
     assert log.classes == (0, 1, 2)
     nothing = ("decided_at", "occurred_at", "received_at", "until", "allowed", "probabilities", "weights", "actions")
@@ -224,7 +224,7 @@ def test_tables_of_other_tools_are_taken_if_they_fit(tmp_path):
         ({"learner": ["a"]}, "learner must have 3 entries"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(change, said):
+def test_invalid_arrays_are_refused_in_one_line(change, said):
     given = GOOD | ({} if "classes" in change else {"n_classes": 3}) | change
     with pytest.raises(dt.InvalidInput, match=said) as caught:
         dt.logs.from_arrays(**given)
@@ -282,14 +282,14 @@ def test_a_table_that_is_no_log_is_refused(tmp_path, table, said):
     "row",
     [{"indices": [0], "values": [1.0, 2]}, {"indices": [2], "values": [1.0]}, {"indices": [1, 0], "values": [1.0, 2]}],
 )
-def test_sparse_rows_that_are_none_are_refused(row):
+def test_invalid_sparse_rows_are_refused(row):
     kind = log_schema("sparse", About(("a", "b"), 2)).field("features").type
     with pytest.raises(dt.InvalidInput, match="indices"):
         dt.logs.Log(broken("features", [row, {"indices": [], "values": []}, {"indices": [0], "values": [0.5]}], kind))
 
 
 def outcome_of(path):
-    """Return the log in a file, looked at, or what is said of it."""
+    """Return the log in a file, after its features were decoded, or the message of the error."""
     try:
         log = dt.logs.read_parquet(path)
     except dt.InvalidInput as problem:
@@ -332,11 +332,11 @@ def test_times_are_read_as_they_are_written(nanoseconds):
 @pytest.mark.parametrize(
     "text", ["", "2024", "2024-13-01T00:00:00Z", "2024-01-01T25:00:00Z", "9999-01-01T00:00:00Z", 7, None]
 )
-def test_what_is_no_time_is_none(text):
+def test_text_that_is_not_a_time_is_none(text):
     assert parse_time(text) is None
 
 
-# The files of logs: compressed by their endings, and one line where there is none
+# Files of logs: compressed ones, missing ones
 
 
 LOG = dt.logs.from_arrays(
@@ -352,7 +352,7 @@ def test_a_compressed_log_is_read_again(tmp_path, ending):
     assert again.probs.tolist() == [0.5, 0.25]
 
 
-def test_what_is_compressed_is_what_is_written_plainly(tmp_path):
+def test_a_compressed_file_has_the_bytes_of_the_plain_one(tmp_path):
     dt.logs.write_dsjson(LOG, tmp_path / "log.dsjson")
     dt.logs.write_dsjson(LOG, tmp_path / "log.dsjson.gz")
     assert gzip.decompress((tmp_path / "log.dsjson.gz").read_bytes()) == (tmp_path / "log.dsjson").read_bytes()
@@ -376,6 +376,6 @@ def test_only_a_log_is_written(write, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_log_is_made_of_a_table():
+def test_a_log_needs_a_table():
     with pytest.raises(dt.InvalidInput, match=r"table must be a pyarrow\.Table, got NoneType"):
         dt.logs.Log(None)

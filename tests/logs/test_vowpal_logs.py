@@ -101,7 +101,7 @@ def test_its_estimate_of_a_uniform_policy_is_ours(pyvw, tmp_path, form):
     assert loss == pytest.approx(-np.mean(rewards / (3 * probs)), abs=2e-6)
 
 
-def test_it_reads_our_lines_without_a_word(pyvw, played, tmp_path):
+def test_it_reads_our_lines_without_a_warning(pyvw, played, tmp_path):
     log = dt.logs.read_dsjson(write(tmp_path / "vw.dsjson", played))
     outcomes = np.where(np.arange(len(log)) % 4 == 0, np.nan, log.outcomes)
     late = dt.logs.from_arrays(

@@ -61,7 +61,7 @@ def test_several_results_share_a_figure(tmp_path):
     assert "perceptron" in (tmp_path / "curves.svg").read_text()
 
 
-def test_a_plot_that_cannot_be_written_is_said_in_one_line(tmp_path):
+def test_a_plot_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(dt.InvalidInput, match="cannot save the figure"):
         RESULT.plot(tmp_path / "nowhere" / "curves.png")
     with pytest.raises(dt.InvalidInput, match="cannot save the figure"):

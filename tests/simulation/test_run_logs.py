@@ -77,7 +77,7 @@ def test_a_stream_is_logged_as_its_file(tmp_path):
     check(dt.logs.read_parquet(tmp_path / "a.parquet"), loaded, 25, 300, 0, 0, gamma=0.2)
 
 
-def test_feedback_that_is_turned_round_is_logged_so(tmp_path):
+def test_flipped_feedback_is_logged_as_received(tmp_path):
     dt.simulate("delaytron", DENSE, gamma=0.2, noise=(0.1, 0.3), rounds=2000, log=tmp_path / "a.parquet")
     log = dt.logs.read_parquet(tmp_path / "a.parquet")
     config = SimulationConfig(DENSE.n_rows, 2000, dt.delays.as_delay(1), 0, "replacement")
@@ -88,7 +88,7 @@ def test_feedback_that_is_turned_round_is_logged_so(tmp_path):
     assert np.array_equal(log.outcomes[came], (right ^ flipped)[came])
 
 
-def test_what_is_dropped_after_expiry_is_in_the_log(tmp_path):
+def test_feedback_after_expiry_is_in_the_log(tmp_path):
     """A learner that stops waiting does not change what is received."""
     dt.simulate("delaytron", DENSE, delay=50, gamma=0.2, expire_after=5, log=tmp_path / "a.parquet")
     log = dt.logs.read_parquet(tmp_path / "a.parquet")
@@ -96,7 +96,7 @@ def test_what_is_dropped_after_expiry_is_in_the_log(tmp_path):
     assert np.isnan(log.outcomes).sum() == (np.arange(1, 301) + delays > 300).sum()
 
 
-def test_where_a_log_cannot_go_is_said(tmp_path):
+def test_places_and_learners_that_cannot_have_a_log_are_refused(tmp_path):
     with pytest.raises(dt.InvalidInput, match="must be a folder"):
         dt.simulate("delaytron", DENSE, runs=2, log=tmp_path / "a.parquet")
     with pytest.raises(OSError, match="nowhere"):

@@ -1,4 +1,4 @@
-"""Many runs at once: independent of what runs beside them, equal to single replays, and the known errors."""
+"""Many runs at once: independent of the other runs, equal to single replays, and with the known errors."""
 
 import numpy as np
 import pytest
@@ -179,12 +179,12 @@ def test_a_delay_model_of_the_user_is_checked(delays, message, wrap):
         simulate(delay=wrap(OwnModel(delays)))
 
 
-def test_an_own_delay_model_of_good_manners_works():
+def test_a_valid_delay_model_of_the_user_works():
     own = simulate(delay=OwnModel(lambda n: np.full(n, 3, np.int32)))
     assert same_bits(own.mistakes, simulate(delay=dt.delays.Fixed(3)).mistakes)
 
 
-def test_labels_changed_behind_the_back_of_a_data_set_do_no_harm():
+def test_arrays_changed_after_a_data_set_was_made_do_no_harm():
     y = DENSE[1].copy()
     data = dt.datasets.Dataset(DENSE[0], y, "mine", ("a", "b", "c", "d"))
     y[:] = 10**9
@@ -215,7 +215,7 @@ def test_minus_one_means_all_threads():
         ({"log": 5}, "log must be a str or a Path that is not empty, got 5"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused(wrong, message):
+def test_invalid_arguments_are_refused(wrong, message):
     with pytest.raises(dt.InvalidInput, match=message):
         simulate(**wrong)
 
