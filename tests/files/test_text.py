@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-
 OPEN = """
 import sys
 from pathlib import Path
