@@ -1,10 +1,10 @@
-"""A PostgreSQL for the tests that want one, and an empty database for each test; conftest.py offers them to all."""
+"""Fixtures of PostgreSQL: a server, and an empty database for each test; conftest.py imports them."""
 
 import pytest
 
 
 def started():
-    """Run a server as long as it is wanted."""
+    """Yield a running server, and stop it afterwards."""
     from postgres_server import PostgresServer
 
     server = PostgresServer()
@@ -27,7 +27,7 @@ def database(server):
 
 @pytest.fixture
 def dsn(database):
-    """Return how a database is reached in which nothing is left of the test before; a new one takes seconds."""
+    """Return the DSN of a database without our schema; it is used by all tests, because to create one takes seconds."""
     import psycopg
 
     with psycopg.connect(database, autocommit=True) as connection:

@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own: Debian's package, in a folder of its own, reached by a Unix socket."""
+"""A PostgreSQL server for tests: Debian's package, in a temporary folder, on a Unix socket."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def find_programs():
 
 
 class PostgresServer:
-    """A server that can be stopped in all ways; it refuses to run as root."""
+    """A server that can be stopped, killed and frozen; as root it runs as the user postgres."""
 
     def __init__(self):
         self._programs = find_programs()
@@ -69,7 +69,7 @@ class PostgresServer:
         return True
 
     def stop(self, how="fast"):
-        """Stop it: "fast" and "immediate" as PostgreSQL has it, or "kill" the first of its processes."""
+        """Stop it: "fast" and "immediate" are the modes of PostgreSQL, "kill" kills its first process."""
         if self._process is None:
             return
         self._process.send_signal(SIGNALS[how])
@@ -91,7 +91,7 @@ class PostgresServer:
         return f"host={self.folder} dbname={database} user=tester"
 
     def new_database(self):
-        """Make a database; return how it is reached."""
+        """Create a database and return its DSN."""
         name = f"shop{next(self._numbers)}"
         with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")

@@ -7,8 +7,14 @@ from contextlib import suppress
 from threading import Thread
 
 HALF = 2
-LOST = ("drop reply", "cut reply", "late reply", "503 for it", "504 for it")  # the service has answered, in vain
-UNSEEN = ("cut at once", "cut request", "503", "429")  # the service has seen nothing, or half of it
+LOST = (
+    "drop reply",
+    "cut reply",
+    "late reply",
+    "503 for it",
+    "504 for it",
+)  # the service replies, and the client does not get it
+UNSEEN = ("cut at once", "cut request", "503", "429")  # the service gets nothing, or half of the request
 FAULTS = LOST + UNSEEN
 CANNED = {
     "503": b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 4\r\n\r\nbusy",
@@ -46,7 +52,7 @@ class BadNetwork:
         self._loop.close()
 
     async def _finish(self):
-        """End all connections, also those that came a moment ago."""
+        """End all connections, also new ones."""
         self._server.close()
         while asyncio.all_tasks() - {asyncio.current_task()}:
             for task in self._serving:  # one that has not begun yet could not close its connection

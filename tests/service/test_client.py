@@ -72,7 +72,7 @@ def test_the_same_id_with_the_same_input_returns_the_stored_decision(model):
     assert model.stats().decisions == 3
 
 
-def test_the_same_bits_as_a_model_of_ones_own(model):
+def test_decisions_and_scores_equal_those_of_a_local_model(model):
     twin = dt.Model(classes=LABELS, seed=1)
     for number in range(60):
         x = {"kind": ["chat", "code"][number % 2], "hour": np.float32(number % 24), "n": number / 7}
@@ -86,7 +86,7 @@ def test_the_same_bits_as_a_model_of_ones_own(model):
     assert model.stats().accuracy.mean == twin.stats().mean_reward
 
 
-def test_vectors_and_sparse_rows(client):
+def test_vectors_and_sparse_rows_decide_as_in_a_local_model(client):
     from scipy import sparse
 
     model = client.create_model("vectors", [0, 1, 2], features=4, seed=1, learner="delaytron", gamma=0.25)
@@ -154,12 +154,12 @@ NOT_SENT = {
 
 
 @pytest.mark.parametrize("said", NOT_SENT)
-def test_what_cannot_be_right_is_not_sent(said):
+def test_invalid_arguments_are_not_sent(said):
     with dt.Client("http://127.0.0.1:9", retries=0) as nowhere, pytest.raises(dt.InvalidInput, match=said):
         NOT_SENT[said](nowhere.model("router"))
 
 
-def test_a_closed_client_says_so(shop):
+def test_a_closed_client_raises(shop):
     with dt.Client(shop.url) as client:
         model = client.model("router")
     with pytest.raises(dt.InvalidInput, match="this client is closed; make another one"):
@@ -174,7 +174,7 @@ def test_a_closed_client_says_so(shop):
         asyncio.run(ask())
 
 
-def test_a_service_that_does_not_speak_tls_is_told_as_such(shop):
+def test_the_error_says_if_the_service_does_not_speak_tls(shop):
     said = "it does not speak TLS, use http:// instead of https://"
     with (
         dt.Client(shop.url.replace("http", "https"), retries=0) as client,
@@ -194,7 +194,7 @@ def test_a_password_in_the_url_is_not_shown():
     assert not any("secret" in text for text in shown)
 
 
-def test_values_as_people_have_them(model):
+def test_values_of_numpy_and_containers_are_sent(model):
     x = {
         "a": np.int64(3),
         "b": np.bool_(True),
@@ -208,7 +208,7 @@ def test_values_as_people_have_them(model):
     assert model.explain("odd").features.keys() == names
 
 
-def test_a_batch_is_made_whole_or_not_at_all(model):
+def test_all_decisions_of_a_batch_are_made_or_none(model):
     with pytest.raises(dt.InvalidInput, match="ids must be one for each of the 2 xs, got 1"):
         model.decide_many([{"n": 1}, {"n": 2}], ids=["a"])
     with pytest.raises(dt.InvalidInput, match="all be different"):
@@ -243,7 +243,7 @@ def test_many_answers_each_have_their_own_result(model):
 
 
 @pytest.mark.parametrize(("policy", "word"), [("wrong", "corrected"), ("drop", "late")])
-def test_late_answers(client, policy, word):
+def test_answers_after_an_expiry_are_corrections_or_late(client, policy, word):
     model = client.create_model(f"late-{policy}", LABELS, expire_after=1, on_expiry=policy, seed=1)
     model.decide_many([{"n": 1}] * 2, ids=["first", "second"])
     assert model.feedback("first", correct=True) == word
@@ -273,7 +273,7 @@ def test_answers_after_the_release_are_late(client):
     assert days.describe().correct_within == "172800s"
 
 
-def test_classes_come_and_go(client):
+def test_classes_are_added_and_retired(client):
     model = client.create_model("classes", [1, 2], seed=1)
     model.add_class(3)
     model.retire_class(1)
@@ -287,7 +287,7 @@ def test_classes_come_and_go(client):
     assert model.describe().classes == [2, 3]
 
 
-def test_models_are_made_once(client):
+def test_a_model_is_created_once(client):
     options = {"expire_after": timedelta(hours=6), "on_expiry": "wrong", "bits": 10, "parameters": {"lr": 0.5}}
     client.create_model("same", LABELS, **options)
     again = client.create_model("same", LABELS, **options)
@@ -300,7 +300,7 @@ def test_models_are_made_once(client):
     assert repr(again) == f"RemoteModel('same' at {client._settings.url})"
 
 
-def test_what_is_not_there(client, model):
+def test_unknown_models_and_ids_raise(client, model):
     with pytest.raises(errors.UnknownModel, match="there is no model 'rooter'"):
         client.model("rooter").decide({"n": 1})
     for ask in (model.decision, model.explain, model.cancel, lambda name: model.feedback(name, True)):
@@ -317,7 +317,7 @@ def test_too_large_bodies(model):
         model.decide_many([{"n": 1}] * 1001)
 
 
-def test_another_server_is_noticed(shop):
+def test_replies_of_another_server_raise_unexpected_reply(shop):
     said = "nothing at /elsewhere/v1/models"
     with dt.Client(f"{shop.url}/elsewhere") as lost, pytest.raises(errors.UnexpectedReply, match=said):
         lost.models()
@@ -362,7 +362,7 @@ def test_keys_and_limits(guarded):
             stranger.models()
 
 
-def test_what_was_purged_is_gone(tmp_path):
+def test_an_answer_after_a_purge_raises_gone(tmp_path):
     with serving(tmp_path) as first, dt.Client(first.url) as client:
         model = client.create_model("old", LABELS, bits=8)
         model.decide({"n": 1}, id="a")
@@ -399,7 +399,7 @@ def wrong_calls():
 
 
 @pytest.mark.parametrize("wrong", wrong_calls())
-def test_errors_are_those_of_a_model_with_the_same_data(client, wrong):
+def test_errors_equal_those_of_a_local_model(client, wrong):
     call = wrong_calls()[wrong]
     caught_errors = []
     for model in (dt.Model(LABELS, seed=1), client.create_model("wrong-calls", LABELS, seed=1)):
@@ -422,7 +422,7 @@ def test_threads_share_a_client(model):
     assert sorted(decision.round for decision in made) == list(range(1, 81))
 
 
-def test_the_async_client_does_the_same(shop):
+def test_the_async_client_has_the_same_results(shop):
     async def play():
         async with dt.AsyncClient(shop.url) as client:
             model = await client.create_model("async", LABELS, seed=1)
@@ -458,7 +458,7 @@ def test_both_clients_have_the_same_methods(first, second):
     assert methods(getattr(errors, first)) == methods(getattr(errors, second))
 
 
-def test_both_clients_take_the_same():
+def test_both_clients_have_the_same_parameters():
     assert inspect.signature(dt.Client) == inspect.signature(dt.AsyncClient)
 
 

@@ -69,7 +69,7 @@ plans = st.lists(st.sampled_from([None, None, *QUICK]), min_size=30, max_size=60
 
 @settings(max_examples=15, phases=[Phase.generate])  # a smaller plan would explain no more, and takes long to find
 @given(plans, st.integers(0, 40), st.randoms(use_true_random=False))
-def test_everything_is_done_once_and_told_as_it_was(service, folder, faults, late, random):
+def test_every_request_is_processed_once_and_its_result_says_so(service, folder, faults, late, random):
     plan = chain(faults[:late], ["late reply"], faults[late:], repeat(None))
     before = facts_of(folder / "router.db")
     with BadNetwork(service.url, lambda: next(plan)) as network, dt.Client(network.url, **PATIENT) as client:
@@ -110,7 +110,7 @@ def test_a_lost_reply_leaves_no_second_decision(service, fault):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_who_gives_up_says_what_is_known(service, fault):
+def test_the_error_after_the_last_retry_says_whether_it_may_have_been_accepted(service, fault):
     with BadNetwork(service.url, lambda: fault) as network, dt.Client(network.url, timeout=0.3, retries=2) as client:
         router = client.model("router")
         name = f"given up after {fault}"
@@ -127,7 +127,7 @@ def test_who_gives_up_says_what_is_known(service, fault):
                 router.decision(name)
 
 
-def test_what_cannot_be_repeated_is_not(service):
+def test_a_request_that_is_not_idempotent_is_not_retried_once_it_may_be_accepted(service):
     with dt.Client(service.url) as client:
         direct = client.create_model("changing-once", LABELS, seed=1)
     plan = iter(["429", "drop reply"])
@@ -139,7 +139,7 @@ def test_what_cannot_be_repeated_is_not(service):
     assert direct.name == "changing-once"
 
 
-def test_answers_of_others_are_told_from_ones_own(service):
+def test_a_duplicate_after_a_lost_reply_is_known(service):
     plan = iter([])
     with BadNetwork(service.url, lambda: next(plan, None)) as network, dt.Client(network.url, **PATIENT) as client:
         router = client.model("router")
@@ -160,7 +160,7 @@ def faulty(seed, share):
     return lambda: random.choice(FAULTS) if random.random() < share else None
 
 
-def test_many_tasks_over_a_bad_network(service, folder):
+def test_many_tasks_over_a_bad_network_are_processed_once(service, folder):
     async def work(model, task):
         done = []
         for number in range(6):
@@ -189,7 +189,7 @@ def test_many_tasks_over_a_bad_network(service, folder):
     )
 
 
-def test_kills_and_restarts_in_the_middle(tmp_path, monkeypatch):
+def test_nothing_is_lost_or_done_twice_over_kills_and_restarts(tmp_path, monkeypatch):
     monkeypatch.setattr(client_module, "LONGEST_WAIT", 0.2)  # so that all tries together outlast a restart
     started = Event()
 
@@ -224,7 +224,7 @@ def test_kills_and_restarts_in_the_middle(tmp_path, monkeypatch):
     assert {found[kind, decision.id] for decision, _ in done for kind in (facts.DECIDED, facts.ANSWERED)} == {1}
 
 
-def test_no_service_there():
+def test_without_a_service_no_connection_is_raised():
     with dt.Client("http://127.0.0.1:9", retries=2) as client:
         with pytest.raises(
             NoConnection, match=r"no reply from http://127\.0\.0\.1:9: .*; start the service, or check the"

@@ -41,7 +41,7 @@ def test_waits_double_up_to_a_limit(monkeypatch, outcome):
     assert waits(GET, outcome, outcome) == [0, 0]
 
 
-def test_there_may_be_very_many_tries():
+def test_thousands_of_retries_do_not_overflow():
     assert all(0 <= wait <= 10 for wait in waits(GET, *[REFUSED] * 3000, retries=3000))
 
 
@@ -52,20 +52,20 @@ def test_waits_are_spread_over_their_whole_range():
     assert counts.min() > 130  # 200 are expected of each, give or take 13
 
 
-def test_nothing_is_sent_again_for_other_replies():
+def test_other_statuses_are_not_retried():
     for status in (200, 201, 301, 400, 401, 403, 404, 409, 410, 413, 422, 500):
         assert waits(GET, HttpReply(status, {"retry-after": "0"}, b"")) == [None]
     assert waits(GET, BUSY, retries=0) == [None]
 
 
-def test_what_was_asked_for_is_waited_in_any_case(monkeypatch):
+def test_retry_after_is_a_lower_bound_of_the_wait(monkeypatch):
     monkeypatch.setattr(client_module, "random", lambda: 0.5)
     assert waits(GET, HttpReply(429, {"retry-after": "3"}, b"")) == [3.125]
     assert waits(GET, HttpReply(503, {"retry-after": "61"}, b"")) == [None]
     assert waits(GET, HttpReply(503, {"retry-after": "soon"}, b"")) == [0.125]
 
 
-def test_dates_to_wait_for():
+def test_retry_after_may_be_a_date():
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert 28 < parse_retry_after(later) <= 30
     unread = ("", "x", "-1", "1.5", "Wed, 99 Oct 2015 07:28:00 GMT", "\u0663", f"Wed, 21 Oct {10**20} 07:28:00 GMT")
@@ -77,7 +77,7 @@ def test_dates_to_wait_for():
     ("outcome", "again"),
     [(REFUSED, True), (HttpReply(429, {}, b""), True), (LOST, False), (BUSY, False), (HttpReply(502, {}, b""), False)],
 )
-def test_a_change_is_sent_again_only_if_it_was_not_made(outcome, again):
+def test_a_change_is_retried_only_if_it_was_not_accepted(outcome, again):
     assert (waits(CHANGE, outcome)[0] is not None) == again
 
 
@@ -119,7 +119,7 @@ def test_errors_say_what_the_service_said(replies, kind, said):
     assert str(caught.value) == said
 
 
-def test_a_body_and_its_key_stay_the_same():
+def test_retries_have_the_same_body_and_idempotency_key():
     first, second = (protocol.decide("router", {"n": 1}, None, None) for _ in range(2))
     assert first.body == second.body
     assert first.idempotency_key != second.idempotency_key

@@ -38,7 +38,7 @@ def service(shop):
     return shop
 
 
-def test_a_decision_is_told_soon_and_as_the_service_shows_it(service):
+def test_a_new_decision_is_sent_within_seconds(service):
     with closing(listen(service)) as connection:
         assert b"content-type: text/event-stream" in received(connection, b"event: decisions")
         decided = service.decide([1.0, 2.0]).json()["id"]
@@ -112,7 +112,7 @@ async def large_reply(size):
         await asyncio.wait_for(serving, SOON)
 
 
-def test_a_client_that_reads_nothing_is_dropped(monkeypatch):
+def test_a_client_that_reads_nothing_is_disconnected(monkeypatch):
     monkeypatch.setattr(server, "READ_SECONDS", 0.2)
 
     async def run():

@@ -19,7 +19,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(pages, "SECONDS", 0.01)
 
 
-def test_figures_come_at_once_and_again_when_something_has_changed():
+def test_events_are_sent_at_once_and_after_each_change():
     async def run():
         figures = Figures(decisions=30)
         stream, _ = streaming(figures)
@@ -39,7 +39,7 @@ def test_figures_come_at_once_and_again_when_something_has_changed():
     asyncio.run(run())
 
 
-def test_without_a_change_only_a_heartbeat_comes(monkeypatch):
+def test_without_a_change_only_heartbeats_are_sent(monkeypatch):
     monkeypatch.setattr(pages, "HEARTBEAT_SECONDS", 0.2)
 
     async def run():
@@ -55,7 +55,7 @@ def test_without_a_change_only_a_heartbeat_comes(monkeypatch):
     asyncio.run(run())
 
 
-def test_a_model_is_read_once_for_all_and_not_any_more_when_they_have_gone(monkeypatch):
+def test_a_model_is_read_once_for_all_watchers_and_not_without_any(monkeypatch):
     monkeypatch.setattr(pages, "SECONDS", 0.1)
 
     async def run():
@@ -80,7 +80,7 @@ def test_a_model_is_read_once_for_all_and_not_any_more_when_they_have_gone(monke
     asyncio.run(run())
 
 
-def test_one_more_than_may_watch_is_refused_until_somebody_leaves():
+def test_a_watcher_above_the_limit_is_refused_until_another_leaves():
     async def run():
         stream, _ = streaming(Figures())
         watching = [Watch(stream) for _ in range(MOST_WATCHERS)]
@@ -101,7 +101,7 @@ def test_one_more_than_may_watch_is_refused_until_somebody_leaves():
     asyncio.run(run())
 
 
-def test_all_end_when_the_service_stops_and_new_watchers_are_refused():
+def test_all_streams_end_when_the_service_stops_and_new_ones_are_refused():
     async def run():
         stream, watchers = streaming(Figures())
         watching = [Watch(stream) for _ in range(10)]
@@ -119,7 +119,7 @@ def test_all_end_when_the_service_stops_and_new_watchers_are_refused():
 
 
 @pytest.mark.parametrize("error", [Unavailable("the disk is full", "make room"), ZeroDivisionError("secret")])
-def test_a_model_that_cannot_be_read_ends_the_events_and_whoever_asks_again_is_told(error, caplog):
+def test_events_end_if_the_model_cannot_be_read_and_a_reconnect_gets_the_error(error, caplog):
     async def run():
         figures = Figures()
         stream, _ = streaming(figures)
@@ -141,7 +141,7 @@ def test_a_model_that_cannot_be_read_ends_the_events_and_whoever_asks_again_is_t
     assert bool(caplog.records) == isinstance(error, ZeroDivisionError)
 
 
-def test_one_who_reads_slowly_gets_the_newest_and_nothing_piles_up():
+def test_a_slow_watcher_gets_the_newest_events_and_no_backlog():
     async def run():
         figures = Figures()
         stream, _ = streaming(figures)

@@ -281,7 +281,7 @@ def test_any_decision_can_be_asked_for_by_its_id(service, opened):
     assert page.locator(".bars").count() == 0
 
 
-def test_the_list_of_decisions_holds_still_while_it_is_pointed_at_or_paused(service, opened):
+def test_the_list_of_decisions_is_not_updated_while_it_is_hovered_or_paused(service, opened):
     page = live(opened(f"{service.url}/#router"))
     rows = page.locator("#recent .id")
 
@@ -417,7 +417,7 @@ class Keyed:
         self.service.kill()
 
 
-def test_it_comes_back_by_itself_after_a_kill(tmp_path, opened):
+def test_it_reconnects_after_a_kill(tmp_path, opened):
     with serving(tmp_path) as running:
         running.make("router", classes=list(WORDS), features="hashed")
         running.decide({"prompt": "hello"}, "router")
@@ -453,7 +453,7 @@ def test_sigterm_with_open_pages_stops_at_once(tmp_path, opened):
             wait_for(page, lambda page=page: "Disconnected" in page.locator("#status").inner_text())
 
 
-def test_one_page_too_many_is_told_so(service, opened):
+def test_a_page_above_the_limit_shows_the_error(service, opened):
     connections = [listen(service, "router") for _ in range(MOST_WATCHERS)]
     for connection in connections:
         received(connection, b"event: stats")

@@ -220,7 +220,7 @@ def test_a_failing_commit_fails_all_of_its_operations_and_nothing_else(tmp_path,
     assert f"{tmp_path}/m.db could not be written: disk full" in caplog.text  # the log has the path
 
 
-def test_an_unforeseen_error_before_a_change_is_that_of_its_operation(tmp_path, monkeypatch, caplog):
+def test_an_unexpected_error_before_a_change_fails_its_operation_only(tmp_path, monkeypatch, caplog):
     find = ServedModel.find
 
     def fail(served, id):
@@ -244,7 +244,7 @@ def test_an_unforeseen_error_before_a_change_is_that_of_its_operation(tmp_path, 
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_an_unforeseen_error_after_a_change_rolls_back_its_transaction(tmp_path, monkeypatch):
+def test_an_unexpected_error_after_a_change_rolls_back_its_transaction(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("a secret")
 
@@ -267,7 +267,7 @@ def test_an_unforeseen_error_after_a_change_rolls_back_its_transaction(tmp_path,
     assert verify_journal(tmp_path / "m.db").mismatch is None
 
 
-def test_a_refusal_is_that_of_its_operation(tmp_path):
+def test_a_refused_operation_does_not_affect_the_others(tmp_path):
     async def use(models, served):
         await asyncio.gather(*deciding(models, "x"))
         async with busy(served):

@@ -41,14 +41,14 @@ def test_every_key_has_its_scope(known):
 
 
 @given(st.text())
-def test_other_keys_have_none(text):
+def test_unknown_keys_have_no_scope(text):
     assume(text.strip(" ") not in (ADMIN, CLIENT, OTHER))
     assert KEYS.scope_of(f"Bearer {text}") is None
     assert KEYS.scope_of(text) is None
 
 
 @pytest.mark.parametrize("scheme", ["Bearer ", "bearer ", "BEARER ", "Bearer   "])
-def test_the_scheme_is_written_as_one_likes(scheme):
+def test_case_and_spaces_of_the_scheme_do_not_matter(scheme):
     assert KEYS.scope_of(f"{scheme}{ADMIN}") == "admin"
     assert KEYS.scope_of(f"{scheme}{ADMIN} ") == "admin"
 
@@ -76,7 +76,7 @@ def test_the_scheme_is_written_as_one_likes(scheme):
         "Bearer " + "a" * 100_000,
     ],
 )
-def test_what_has_no_known_key_is_unauthorized(header):
+def test_a_request_without_a_known_key_is_unauthorized(header):
     assert KEYS.scope_of(header) is None
     for scope in ("admin", "client"):
         with pytest.raises(Unauthorized, match="send one as Authorization: Bearer KEY, in Python by key=KEY") as caught:
@@ -86,7 +86,7 @@ def test_what_has_no_known_key_is_unauthorized(header):
         assert ADMIN[6:] not in str(caught.value)
 
 
-def test_an_admin_may_everything_and_a_client_not_all():
+def test_an_admin_may_do_everything_and_a_client_may_not():
     for scope in ("admin", "client"):
         KEYS.require(f"Bearer {ADMIN}", scope)
     KEYS.require(f"Bearer {CLIENT}", "client")
@@ -130,7 +130,7 @@ def test_keys_that_cannot_be_used_are_refused_and_not_shown(key):
     assert not key or key not in str(caught.value)
 
 
-def test_the_shortest_and_the_longest_key_do():
+def test_keys_of_the_shortest_and_the_longest_length_are_valid():
     keys = ApiKeys([("admin", "a" * 16), ("client", "b" * 1_000)])
     assert keys.scope_of("Bearer " + "a" * 16) == "admin"
     assert keys.scope_of("Bearer " + "b" * 1_000) == "client"
@@ -166,7 +166,7 @@ def test_the_environment_is_that_of_the_process(monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["", "secret-too-shrt"])
-def test_a_variable_with_no_good_key_is_refused(value):
+def test_a_variable_without_a_valid_key_is_refused(value):
     with pytest.raises(
         InvalidInput, match=r"^DELAYTRON_ADMIN_KEY: an API key must have 16 to 1,000 characters"
     ) as caught:
@@ -187,7 +187,7 @@ def test_a_variable_with_no_good_key_is_refused(value):
         (f"client {ADMIN}é\n", "line 1: an API key must be ASCII"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_in_one_line_without_the_key(file, text, message):
+def test_an_error_in_a_file_is_one_line_without_the_key(file, text, message):
     with pytest.raises(InvalidInput, match=r"api\.keys") as caught:
         read_api_keys(file(text), {})
     assert message in str(caught.value)
@@ -225,14 +225,14 @@ def test_loopback_needs_no_key(host):
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "0", "::", "::ffff:0.0.0.0", "192.0.2.1", "128.0.0.1", "2001:db8::1"])
-def test_all_else_needs_one(host):
+def test_other_addresses_need_a_key(host):
     with pytest.raises(InvalidInput, match="can be reached from other machines, and no API key is set") as caught:
         check_binding(host, NO_KEYS)
     assert "use 127.0.0.1, or set DELAYTRON_ADMIN_KEY or DELAYTRON_CLIENT_KEY" in str(caught.value)
     check_binding(host, KEYS)
 
 
-def test_a_name_is_what_all_its_addresses_are(monkeypatch):
+def test_a_host_name_needs_a_key_if_one_of_its_addresses_does(monkeypatch):
     resolve_as(monkeypatch, "127.0.0.1", "::1")
     check_binding("here.test", NO_KEYS)
     resolve_as(monkeypatch, "127.0.0.1", "192.0.2.7")
@@ -243,7 +243,7 @@ def test_a_name_is_what_all_its_addresses_are(monkeypatch):
         check_binding("here.test", NO_KEYS)
 
 
-def test_a_name_that_is_not_known_is_refused(monkeypatch):
+def test_an_unknown_host_is_refused(monkeypatch):
     with pytest.raises(InvalidInput, match="is not known on this machine"):
         check_binding("a" * 70 + ".test", NO_KEYS)
     with pytest.raises(InvalidInput, match="is not known on this machine"):

@@ -97,7 +97,7 @@ def test_a_bad_value_is_refused_and_changes_nothing(service, answer):
 
 
 @pytest.mark.parametrize("body", ["", "{", "[1", '{"id": NaN}', "\udcff", "null", "[]", "7", '"text"', "[" * 100_000])
-def test_what_is_no_json_object_is_refused(service, body):
+def test_a_body_that_is_not_a_json_object_is_refused(service, body):
     content = body.encode(errors="surrogateescape")
     for path in ("/v1/models", "/v1/models/m/decisions", "/v1/models/m/feedback", "/v1/models/m/classes"):
         status, _ = said(service.client.post(path, content=content))
@@ -161,7 +161,7 @@ REFUSALS = {  # path, body -> what is said
 
 
 @pytest.mark.parametrize(("path", "body"), REFUSALS)
-def test_a_refusal_says_what_came_what_is_allowed_and_what_to_do(service, path, body):
+def test_an_error_says_what_is_wrong_what_is_allowed_and_what_to_do(service, path, body):
     reply = service.client.post(f"/v1/models/{path}".rstrip("/"), content=body.encode(errors="surrogateescape"))
     assert said(reply) in ((400, "malformed"), (422, "invalid"))
     assert REFUSALS[path, body] in message(reply)
@@ -226,7 +226,7 @@ def test_sparse_pairs_are_the_vector(service):
     assert set(explained["features"]) == {"0", "1"}
 
 
-def test_a_batch_of_decisions_is_made_whole_or_not_at_all(service):
+def test_all_decisions_of_a_batch_are_made_or_none(service):
     before = service.client.get("/v1/models/m").json()["decisions"]
     wrong = {"decisions": [{"features": [1, 2]}, {"features": [1]}]}
     assert said(service.post("/v1/models/m/decisions", wrong)) == (422, "invalid")
@@ -287,7 +287,7 @@ def test_a_batch_may_have_retries_in_it(service):
     assert new["round"] > first["round"]
 
 
-def test_ids_that_cannot_be_are_refused(service):
+def test_invalid_ids_are_refused(service):
     assert said(service.decide([1.0, 2.0], id="x" * 201)) == (422, "invalid")
     assert said(service.decide([1.0, 2.0], id="")) == (422, "invalid")
     assert said(service.decide([1.0, 2.0], id="a\0b")) == (422, "invalid")
@@ -362,7 +362,7 @@ def test_answers_after_the_release_are_late(service):
     assert (stats["corrected"], stats["late"]) == (2, 1)
 
 
-def test_models_are_made_once(service):
+def test_a_model_is_created_once(service):
     asked = {"name": "two", "classes": ["x", "y"], "features": ["age", "size"], "learner": "delaytron"}
     asked |= {"parameters": {"gamma": 0.2}}
     assert service.post("/v1/models", asked).status_code == 201
@@ -404,14 +404,14 @@ def test_models_are_made_once(service):
         {"color": "red"},
     ],
 )
-def test_models_that_cannot_be_are_refused(service, wrong):
+def test_invalid_models_are_refused(service, wrong):
     asked = {"name": "new", "classes": ["a", "b"], **wrong}
     status, _ = said(service.post("/v1/models", asked))
     assert status == 422
     assert service.client.get("/v1/models/new").status_code == 404
 
 
-def test_classes_come_and_go(service):
+def test_classes_are_added_and_retired(service):
     service.make("changing", features=1)
     assert said(service.client.delete(f"/v1/models/changing/classes/{'9' * 5000}")) == (422, "invalid")
     assert service.post("/v1/models/changing/classes", {"name": "d"}).json()["classes"] == ["a", "b", "c", "d"]
@@ -421,7 +421,7 @@ def test_classes_come_and_go(service):
     assert said(service.decide([1.0], "changing", allowed=["a"])) == (422, "invalid")
 
 
-def test_paths_and_methods_that_are_not_there(service):
+def test_unknown_paths_methods_and_models_are_refused(service):
     assert said(service.client.get("/v2/models")) == (404, "unknown_path")
     assert said(service.client.put("/v1/models")) == (405, "wrong_method")
     assert service.client.put("/v1/models").headers["allow"]
@@ -488,7 +488,7 @@ def test_a_crash_while_a_model_is_created_does_not_keep_its_name(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["{path}", "{whole}"])
-def test_clients_do_not_hear_where_a_journal_is(tmp_path, monkeypatch, place):
+def test_errors_do_not_show_the_path_of_a_journal(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     path = Path("shop", "m.db")
     error = dt.InvalidInput(f"cannot open {place.format(path=path, whole=path.absolute())}: no", "go away")
@@ -496,7 +496,7 @@ def test_clients_do_not_hear_where_a_journal_is(tmp_path, monkeypatch, place):
     assert _unserved(path, error) == ("model 'm' cannot be served: cannot open m.db: no", hint)
 
 
-def test_a_service_that_is_told_to_stop_has_everything_on_disk(tmp_path):
+def test_everything_is_on_disk_after_sigterm(tmp_path):
     with serving(tmp_path) as service:
         service.make(features=1)
         ids = [service.decide([float(i)]).json()["id"] for i in range(20)]
@@ -522,7 +522,7 @@ def test_a_second_service_on_the_same_folder_serves_nothing_twice(service):
         (("shop", "--port", "{port}"), "port {port}: Address already in use; stop what listens there, or give another"),
     ],
 )
-def test_a_service_that_cannot_begin_says_why_in_one_line(tmp_path, arguments, expected):
+def test_a_service_that_cannot_start_says_why_in_one_line(tmp_path, arguments, expected):
     (tmp_path / "file").write_text("")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -535,7 +535,7 @@ def test_a_service_that_cannot_begin_says_why_in_one_line(tmp_path, arguments, e
     assert ended.stderr.count("\n") == 1
 
 
-def test_an_address_of_others_cannot_be_listened_on():
+def test_an_address_of_another_machine_cannot_be_listened_on():
     with pytest.raises(dt.InvalidInput, match=r"192\.0\.2\.1, port 0: Cannot assign .*; give --host 127\.0\.0\.1, or"):
         check_free("192.0.2.1", 0)
     check_free("127.0.0.1", 0)
@@ -543,7 +543,7 @@ def test_an_address_of_others_cannot_be_listened_on():
 
 
 @pytest.mark.parametrize("host", ["nowhere.invalid", "a" * 70 + ".test", "nul\0.test"])
-def test_a_host_that_is_not_known_cannot_be_listened_on(host):
+def test_an_unknown_host_cannot_be_listened_on(host):
     with pytest.raises(dt.InvalidInput, match="is not known on this machine; use 127"):
         check_free(host, 0)
 

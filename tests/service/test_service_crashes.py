@@ -101,7 +101,7 @@ def check_decision(view, decision):
 
 
 @pytest.mark.parametrize("kills", [8, pytest.param(300, marks=pytest.mark.torture)])
-def test_nothing_acknowledged_is_lost_by_kills(tmp_path, kills):
+def test_kills_lose_nothing_that_was_acknowledged(tmp_path, kills):
     acknowledged = 0
     for seed in range(kills):
         acknowledged += check_nothing_lost(tmp_path, run_until_killed(tmp_path, seed))

@@ -105,13 +105,13 @@ def test_a_connection_on_which_no_request_begins_is_closed(impatient):
     assert raw(impatient, b"POST /v1/mod") == b""
 
 
-def test_services_wait_for_seconds_not_minutes():
+def test_timeouts_are_seconds():
     assert 1 <= server.HEADER_SECONDS <= 20
     assert 1 <= Limits().body_seconds <= 20
 
 
 @pytest.mark.parametrize("data", [b"\x00" * 100, b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n"])
-def test_what_is_not_http_gets_no_traceback(small, data):
+def test_bytes_that_are_not_http_get_no_traceback(small, data):
     answer = raw(small, data, wait=30.0)
     assert b"Traceback" not in answer
     assert small.client.get("/healthz").status_code == 200

@@ -1,4 +1,4 @@
-"""Models, decisions, feedback, expiry and restarts through HTTP, against a plain model of what must be answered."""
+"""Models, decisions, feedback, expiry and restarts over HTTP, compared with a plain model of the expected replies."""
 
 import asyncio
 import json
@@ -221,7 +221,7 @@ class ServiceMachine(RuleBasedStateMachine):
             served.engine.store._lock.forget()
 
     @invariant()
-    def what_is_told_is_so(self):
+    def replies_agree_with_the_plain_model(self):
         if not hasattr(self, "known"):
             return
         status, stats = self.call("GET", "/v1/models/m/stats")

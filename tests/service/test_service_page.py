@@ -17,12 +17,12 @@ def test_the_page_prints_what_it_says(tmp_path):
     assert normalised(run_page(page, tmp_path)).splitlines() == normalised(page).splitlines()
 
 
-def test_commands_are_told_from_what_they_print():
+def test_commands_are_separated_from_their_output():
     block = "$ curl a -d '{\n>  }'\n{}\n\nmore\n$ name=1\n$ echo\n"
     assert COMMAND.findall(block) == [("curl a -d '{\n>  }'", "{}\n\nmore\n"), ("name=1", ""), ("echo", "")]
 
 
-def test_the_page_has_all_kinds_of_answers():
+def test_the_page_shows_every_result():
     typed = "".join(block for kind, block in BLOCK.findall(PAGE.read_text()) if kind == "console")
     words = ("accepted", "duplicate", "conflict", "corrected", "late", "cancelled", "unknown_decision")
     for word in (*words, "purged", "invalid", "too_large", "too_many", "unavailable"):
@@ -38,11 +38,11 @@ def test_only_what_varies_is_left_out():
 
 
 @pytest.mark.parametrize("block", ["print(1)      # 2\n", "print(1)\n", "x = 1      # 1\nprint(x, x)     # 1\n"])
-def test_wrong_promises_are_found(block):
+def test_wrong_output_in_the_page_is_found(block):
     with pytest.raises(AssertionError):
         check_python(block, block)
 
 
-def test_three_dots_stand_for_anything():
+def test_three_dots_match_anything():
     block = "print('0.123, b')       # 0.1..., b\n"
     check_python(block, block)

@@ -80,7 +80,7 @@ async def known(backend, name):
 
 @settings(max_examples=20)
 @given(requests=st.lists(REQUESTS, min_size=5, max_size=40))
-def test_both_say_and_know_the_same(dsn, requests):
+def test_both_backends_have_the_same_replies_and_state(dsn, requests):
     """`dsn` is one database for all examples."""
     asyncio.run(compare(dsn, f"model-{next(NUMBERS)}", requests))
     check_state(dsn, f"model-{next(NUMBERS) - 1}")

@@ -19,7 +19,7 @@ from delaytron.service.security import Limits
 pytestmark = pytest.mark.xdist_group("bandit_logit")
 
 
-def test_first_again_and_otherwise(dsn):
+def test_the_first_answer_is_accepted_the_same_is_a_duplicate_another_conflicts(dsn):
     async def scenario(backend):
         made, is_new = await make(backend)
         assert (made.classes, made.learner, made.decisions, is_new) == (["a", "b", "c"], "bandit_logit", 0, True)
@@ -123,7 +123,7 @@ def test_answers_of_one_batch_have_their_own_results(dsn):
     run(scenario, dsn)
 
 
-def test_of_many_at_the_same_time_one_is_first(dsn):
+def test_one_of_many_concurrent_answers_is_accepted(dsn):
     async def scenario(backend):
         async with serving(dsn, learns=False) as other:
             await make(backend)
@@ -142,7 +142,7 @@ def test_of_many_at_the_same_time_one_is_first(dsn):
     assert check_state(dsn).facts == 41
 
 
-def test_cancel(dsn):
+def test_a_cancelled_decision_ignores_its_answers(dsn):
     async def scenario(backend):
         await make(backend)
         await decide(backend, "x")
@@ -187,7 +187,7 @@ def test_an_id_is_issued_once_and_a_batch_is_all_or_nothing(dsn):
     assert ask(dsn, "SELECT count(*) FROM delaytron.ids") == [(3,)]
 
 
-def test_ids_that_are_there_do_not_harm_those_written_together_with_them(dsn):
+def test_a_conflicting_id_does_not_fail_the_others_of_its_group(dsn):
     async def scenario(backend):
         await make(backend)
         await decide(backend, "x0")
@@ -228,7 +228,7 @@ def test_the_same_id_with_the_same_input_gets_the_same_decision(dsn):
     assert check_state(dsn).facts == 12
 
 
-def test_the_same_request_again_gets_the_same(dsn):
+def test_the_same_idempotency_key_returns_the_stored_reply(dsn):
     async def scenario(backend):
         async with serving(dsn, learns=False) as other:
             await make(backend)
@@ -250,7 +250,7 @@ def test_the_same_request_again_gets_the_same(dsn):
     assert ask(dsn, "SELECT count(*) FROM delaytron.ids") == [(2,)]
 
 
-def test_what_is_added_while_a_writer_ends_is_written():
+def test_an_item_that_is_added_while_a_writer_ends_is_written():
     """Clients that come back in the very step in which the writers end, and some steps later."""
 
     async def write(items):
@@ -274,7 +274,7 @@ def test_what_is_added_while_a_writer_ends_is_written():
     asyncio.run(scenario())
 
 
-def test_allowed(dsn):
+def test_only_allowed_classes_are_chosen(dsn):
     async def scenario(backend):
         await make(backend)
         for _ in range(20):
@@ -290,7 +290,7 @@ def test_allowed(dsn):
     check_state(dsn)
 
 
-def test_models_are_found_by_all(dsn):
+def test_every_front_end_finds_every_model(dsn):
     async def scenario(backend):
         async with serving(dsn, learns=False) as other:
             await make(backend, seed=3)
@@ -310,7 +310,7 @@ def test_models_are_found_by_all(dsn):
     run(scenario, dsn)
 
 
-def test_limits(dsn):
+def test_requests_above_the_limits_are_refused(dsn):
     async def scenario(backend):
         await make(backend)
         await make(backend, name="b")
@@ -401,7 +401,7 @@ def test_old_idempotency_keys_are_dropped_a_few_at_a_time(dsn, monkeypatch):
     run(learns, dsn)
 
 
-def test_what_is_known_of_decisions(dsn):
+def test_any_front_end_finds_and_explains_decisions(dsn):
     async def scenario(backend):
         async with serving(dsn, learns=False) as other:
             await make(backend, features="hashed", bits=10)
@@ -429,7 +429,7 @@ def test_what_is_known_of_decisions(dsn):
     run(scenario, dsn)
 
 
-def test_purged(dsn):
+def test_an_answer_after_a_purge_is_gone(dsn):
     async def scenario(backend):
         await make(backend)
         for name in ("x", "y", "z"):

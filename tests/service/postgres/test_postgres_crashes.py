@@ -104,7 +104,7 @@ def finish(processes, dsn):
 
 
 @pytest.mark.parametrize("kills", [10, pytest.param(300, marks=pytest.mark.torture)])
-def test_learners_are_killed(dsn, begin, kills):
+def test_nothing_is_lost_if_learners_are_killed(dsn, begin, kills):
     random = Random(kills)
     processes = begin(dsn)
     longest = 0.0
@@ -130,7 +130,7 @@ def test_learners_are_killed(dsn, begin, kills):
 
 
 @pytest.mark.parametrize("restarts", [2, pytest.param(40, marks=pytest.mark.torture)])
-def test_postgresql_is_restarted(own_server, begin, restarts):
+def test_nothing_is_lost_if_postgresql_is_restarted(own_server, begin, restarts):
     random = Random(restarts)
     dsn = own_server.new_database()
     processes = begin(dsn)

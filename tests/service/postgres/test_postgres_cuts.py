@@ -44,7 +44,7 @@ class Cutter:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_every_statement_may_be_the_last_one(dsn, monkeypatch, after):
+def test_a_connection_cut_at_any_statement_loses_nothing(dsn, monkeypatch, after):
     monkeypatch.setattr(learning, "RETRY", 0.01)
     monkeypatch.setattr(learning, "FACTS_A_SNAPSHOT", 5)
     monkeypatch.setattr(learning, "PUBLISH", 0.0)

@@ -24,7 +24,7 @@ async def until_expired(backend, *ids):
     await until(expired, "expiry")
 
 
-def test_a_late_answer_is_recorded(dsn):
+def test_an_answer_after_a_dropped_expiry_is_late(dsn):
     async def scenario(backend):
         await make(backend, expire_after="0.3s")
         await decide(backend, "x")
@@ -48,7 +48,7 @@ def test_a_late_answer_is_recorded(dsn):
     assert kinds == [(facts.RECORDED,), (facts.EXPIRED,), (facts.ANSWERED_LATE,)]
 
 
-def test_a_late_answer_corrects(dsn):
+def test_an_answer_after_an_expiry_as_wrong_corrects(dsn):
     async def scenario(backend):
         await make(backend, expire_after="0.3s", on_expiry="wrong")
         await decide(backend, "x")
@@ -106,7 +106,7 @@ def test_an_answer_after_the_release_is_late(dsn):
     ]
 
 
-def test_who_is_being_corrected_is_not_released(dsn):
+def test_a_decision_that_is_being_corrected_is_not_released(dsn):
     """A transaction that corrects holds the row: the learner releases others, and then takes the answer."""
 
     async def scenario(backend):
@@ -136,7 +136,7 @@ def test_who_is_being_corrected_is_not_released(dsn):
     check_state(dsn)
 
 
-def test_who_can_be_corrected_is_not_purged(dsn):
+def test_a_correctable_decision_is_not_purged(dsn):
     async def scenario(backend):
         await make(backend, expire_after="0.1s", on_expiry="wrong")
         await decide(backend, "x")
@@ -153,7 +153,7 @@ def test_who_can_be_corrected_is_not_purged(dsn):
     check_state(dsn)
 
 
-def test_expiry_by_rounds(dsn):
+def test_decisions_expire_by_rounds(dsn):
     async def scenario(backend):
         await make(backend, expire_after=3)
         for number in range(4):
@@ -167,7 +167,7 @@ def test_expiry_by_rounds(dsn):
     check_state(dsn)
 
 
-def test_what_is_due_expires_though_nothing_comes_and_after_a_restart(dsn):
+def test_decisions_expire_without_requests_and_after_a_restart(dsn):
     async def first(backend):
         await make(backend, expire_after="0.5s")
         await decide(backend, "x")
@@ -181,7 +181,7 @@ def test_what_is_due_expires_though_nothing_comes_and_after_a_restart(dsn):
     check_state(dsn)
 
 
-def test_who_is_being_answered_does_not_expire(dsn):
+def test_a_decision_that_is_being_answered_does_not_expire(dsn):
     """A transaction that answers holds the row: the learner neither waits for it nor contradicts it."""
 
     async def scenario(backend):
@@ -204,7 +204,7 @@ def test_who_is_being_answered_does_not_expire(dsn):
     check_state(dsn)
 
 
-def test_classes_come_and_go_for_all_front_ends(dsn):
+def test_classes_are_added_and_retired_for_all_front_ends(dsn):
     async def scenario(backend):
         async with serving(dsn, learns=False) as other:
             await make(backend)
@@ -232,7 +232,7 @@ def test_classes_come_and_go_for_all_front_ends(dsn):
     check_state(dsn)
 
 
-def test_classes_are_added_by_many_at_once(dsn):
+def test_classes_that_are_added_concurrently_have_one_label_each(dsn):
     """All front ends agree on which label is which, in spite of decisions for classes the learner has not heard of."""
 
     async def scenario(backend):
@@ -252,7 +252,7 @@ def test_classes_are_added_by_many_at_once(dsn):
     check_state(dsn)
 
 
-def test_a_front_end_finds_decisions_for_a_class_that_it_has_not_heard_of(dsn, monkeypatch):
+def test_a_front_end_finds_decisions_for_a_class_that_another_one_added(dsn, monkeypatch):
     monkeypatch.setattr(postgres, "REFRESH", 1000.0)
 
     async def scenario(backend):
@@ -275,7 +275,7 @@ def test_a_front_end_finds_decisions_for_a_class_that_it_has_not_heard_of(dsn, m
     run(scenario, dsn, learns=False)
 
 
-def test_an_answer_that_is_a_class_of_another_front_end_does_not_spoil_its_group(dsn, monkeypatch):
+def test_an_answer_with_a_class_of_another_front_end_does_not_fail_its_group(dsn, monkeypatch):
     monkeypatch.setattr(postgres, "REFRESH", 1000.0)
 
     async def scenario(backend):
@@ -300,7 +300,7 @@ def test_an_answer_that_is_a_class_of_another_front_end_does_not_spoil_its_group
         ({"parameters": {"explore_floor": 0.3}}, "explore_floor must be from 0 to 1/K = 0.25"),
     ],
 )
-def test_a_learner_that_cannot_grow_says_so(dsn, asked, message):
+def test_a_class_is_refused_if_the_learner_cannot_take_it(dsn, asked, message):
     async def scenario(backend):
         await make(backend, **asked)
         with pytest.raises(InvalidInput, match=message):

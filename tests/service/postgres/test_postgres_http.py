@@ -18,7 +18,7 @@ def said(reply):
     return reply.status_code, reply.json().get("result")
 
 
-def test_any_front_end_takes_the_answer_once(fronts, dsn):
+def test_any_front_end_accepts_an_answer_once(fronts, dsn):
     fronts[0].make("router", features=2)
     ids = [fronts[i % 3].decide([1.0, float(i)], "router").json()["id"] for i in range(30)]
     for i, one in enumerate(ids):
@@ -33,7 +33,7 @@ def test_any_front_end_takes_the_answer_once(fronts, dsn):
     check_state(dsn)
 
 
-def test_the_learner_is_killed_and_another_takes_over(fronts, dsn):
+def test_another_process_takes_over_from_a_killed_learner(fronts, dsn):
     fronts[0].make("router", features=2)
     fronts[0].decide([1.0, 2.0], "router")
     fronts[0].kill()
@@ -44,7 +44,7 @@ def test_the_learner_is_killed_and_another_takes_over(fronts, dsn):
     check_state(dsn)
 
 
-def test_stats_tell_the_staleness(fronts):
+def test_stats_have_the_staleness(fronts):
     fronts[0].make("router", features=2)
     stats = fronts[1].client.get("/v1/models/router/stats").json()
     assert stats["staleness"]["seconds"] >= 0

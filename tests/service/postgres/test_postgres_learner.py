@@ -37,7 +37,7 @@ async def until_one_learns(*backends):
     return learner, monotonic() - started
 
 
-def test_one_learns_and_another_takes_over(dsn):
+def test_one_process_learns_and_another_takes_over(dsn):
     async def scenario(first):
         async with serving(dsn) as second, serving(dsn) as third:
             backends = {first, second, third}
@@ -69,7 +69,7 @@ def test_one_learns_and_another_takes_over(dsn):
     assert (found.facts, found.waiting) == (4, 2)
 
 
-def test_a_learner_whose_connection_is_cut_begins_again(dsn):
+def test_a_learner_whose_connection_is_cut_starts_again(dsn):
     async def scenario(backend):
         await make(backend)
         for number in range(4):
@@ -249,7 +249,7 @@ def test_what_is_learned_reaches_other_front_ends(dsn):
     run(scenario, dsn)
 
 
-def test_staleness_is_nothing_where_nothing_came(dsn):
+def test_without_new_facts_there_is_no_staleness(dsn):
     async def scenario(backend):
         await make(backend)
         assert (await backend.stats("router")).staleness.seconds == 0
@@ -264,7 +264,7 @@ def test_staleness_is_nothing_where_nothing_came(dsn):
     run(scenario, dsn)
 
 
-def test_a_state_that_cannot_be_read_leaves_the_one_before(dsn, caplog):
+def test_a_damaged_published_state_leaves_the_previous_one_in_use(dsn, caplog):
     async def scenario(backend):
         async with serving(dsn, learns=False) as other:
             await make(backend)
@@ -282,7 +282,7 @@ def test_a_state_that_cannot_be_read_leaves_the_one_before(dsn, caplog):
     assert "the state of model 'router' is damaged" in caplog.text
 
 
-def test_old_requests_are_forgotten(dsn, monkeypatch):
+def test_idempotency_keys_are_dropped_when_they_are_old(dsn, monkeypatch):
     monkeypatch.setattr(learning, "CLEAN", 0.0)
 
     async def scenario(backend):
@@ -338,7 +338,7 @@ def test_a_learner_that_hangs_loses_its_lock(dsn, monkeypatch):
     assert check_state(dsn).facts == 3
 
 
-def test_stopping_writes_what_waits(dsn):
+def test_stopping_writes_the_decisions_that_wait(dsn):
     async def scenario(backend):
         await make(backend)
         calls = [asyncio.create_task(decide(backend, f"x{number}")) for number in range(40)]

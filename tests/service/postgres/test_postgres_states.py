@@ -93,7 +93,7 @@ def test_the_options_of_learners_are_kept(options):
     assert digest(replayed, recipe) == before
 
 
-def test_the_size_of_what_is_published_does_not_grow_with_what_waits():
+def test_the_size_of_a_published_state_does_not_grow_with_open_decisions():
     recipe = recipe_for("bandit_logit")
     sizes = [
         len(pack_published(folded(recipe, count).state, recipe, unpublished(recipe).stats, {})) for count in (20, 900)
@@ -101,7 +101,7 @@ def test_the_size_of_what_is_published_does_not_grow_with_what_waits():
     assert sizes[1] < sizes[0] + 500
 
 
-def test_draws_are_of_nobody_else():
+def test_every_front_end_has_random_numbers_of_its_own():
     recipe = recipe_for("bandit_logit")
     body = pack_published(FoldedModel(1, recipe).state, recipe, unpublished(recipe).stats, {})
     draws = [read_published(body, "it").state.learner._draws.random(4).tolist() for _ in range(5)]
@@ -135,7 +135,7 @@ def test_the_clock_goes_on_over_a_snapshot():
     assert again.clock == 1000
 
 
-def test_what_staleness_costs_is_what_theorem_r1_counts():
+def test_the_cost_of_staleness_is_that_of_theorem_r1():
     """n rounds more for each answer are n more outstanding ones for each decision."""
     problem = {"norm": 2, "n_classes": 10, "gamma": 0.1, "radius": 1, "n_rounds": 1000}
     late = theorem_r1(**problem, outstanding=5000 + 133 * 1000)

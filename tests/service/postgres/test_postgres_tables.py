@@ -17,7 +17,7 @@ from delaytron.service.postgres.schema import FORMAT
 from delaytron.service.problems import Unavailable, UnknownModel
 
 
-def test_many_may_begin_at_once(dsn):
+def test_processes_may_create_the_tables_concurrently(dsn):
     async def begin():
         backends = [PostgresBackend(dsn, learns=False) for _ in range(5)]
         await asyncio.gather(*(backend.start() for backend in backends))
@@ -48,7 +48,7 @@ def test_another_format_is_refused_and_left_alone(dsn, number):
     assert ask(dsn, "SELECT count(*) FROM delaytron.models") == [(1,)]
 
 
-def test_a_schema_of_others_is_left_alone(dsn):
+def test_a_schema_of_another_program_is_refused_and_left_alone(dsn):
     ask(dsn, "CREATE SCHEMA delaytron")
     ask(dsn, "CREATE TABLE delaytron.meta (name text, value text)")
     with pytest.raises(InvalidInput, match="of another program"):
@@ -77,7 +77,7 @@ def test_a_service_on_tables_that_it_cannot_use_says_so_in_its_log(dsn, caplog):
     )
 
 
-def test_what_is_asked_of_a_database_that_is_not_ours_is_refused_in_one_line(dsn):
+def test_a_database_without_the_tables_is_refused_in_one_line(dsn):
     nowhere = "postgresql://shop:secret@127.0.0.1:1/shop"
     for use in (lambda given: verify_model(given, "m"), lambda given: purge_model(given, "m", "1d")):
         with pytest.raises(InvalidInput, match="no tables of delaytron; give the DSN that `delaytron serve"):
@@ -90,7 +90,7 @@ def test_what_is_asked_of_a_database_that_is_not_ours_is_refused_in_one_line(dsn
             use(None)
 
 
-def test_a_name_that_no_model_has_is_not_asked_for(dsn):
+def test_an_invalid_model_name_is_not_looked_up(dsn):
     async def find(backend):
         with pytest.raises(UnknownModel, match="there is no model"):
             await backend.model("a\0b")
@@ -98,13 +98,13 @@ def test_a_name_that_no_model_has_is_not_asked_for(dsn):
     run(find, dsn)
 
 
-def test_a_dsn_that_is_none_is_refused_without_its_password():
+def test_an_invalid_dsn_is_refused_without_its_password():
     with pytest.raises(InvalidInput, match="must be a connection string") as caught:
         PostgresBackend("password=secret and more")
     assert "secret" not in str(caught.value)
 
 
-def test_without_a_server_nothing_is_acknowledged_and_it_goes_on_by_itself(own_server):
+def test_without_a_server_nothing_is_acknowledged_and_the_service_recovers(own_server):
     dsn = own_server.new_database()
     own_server.stop()
 
@@ -137,7 +137,7 @@ def test_without_a_server_nothing_is_acknowledged_and_it_goes_on_by_itself(own_s
     asyncio.run(asyncio.wait_for(begin(), 4 * PATIENCE))
 
 
-def test_a_server_that_hangs_is_given_up(own_server, monkeypatch):
+def test_a_request_to_a_server_that_hangs_times_out(own_server, monkeypatch):
     monkeypatch.setattr(schema, "LONGEST", 1.0)
     monkeypatch.setitem(schema.DEFAULTS, "connect_timeout", "2")  # the least that there is
     dsn = own_server.new_database()
@@ -183,7 +183,7 @@ def test_after_an_interrupted_round_the_state_is_loaded_again(dsn, monkeypatch):
     run(scenario, dsn, learns=False)
 
 
-def test_a_commit_is_on_disk_even_where_the_server_is_told_otherwise(server):
+def test_commits_are_synced_even_if_the_default_of_the_server_is_not(server):
     dsn = server.new_database()
     ask(dsn, f"ALTER DATABASE {dsn.split('dbname=')[1].split()[0]} SET synchronous_commit = off")
 
@@ -193,5 +193,5 @@ def test_a_commit_is_on_disk_even_where_the_server_is_told_otherwise(server):
     assert run(scenario, dsn) == [("on",)]
 
 
-def test_numbers_in_the_tables_stay():
+def test_numbers_stored_in_the_tables_do_not_change():
     assert (Status.OPEN, Status.ANSWERED, Status.EXPIRED, Status.CANCELLED) == (0, 1, 2, 3)
