@@ -13,7 +13,7 @@ from delaytron.kernels.explore import explore_greedily, follow_greedily, note_no
 from delaytron.kernels.linear import zero_weights
 from delaytron.records import Array, Play, Size
 
-step, observation = loop.step, loop.observation  # slots, so that `step_late` below can call them
+step, observation = loop.step, loop.observation  # the slots of the loop, which `step_late` and `step_late_by` call
 
 
 class LinearState(NamedTuple):
@@ -78,7 +78,7 @@ def no_revision(state: Any, params: Any, past: Play, reward: float) -> None:
 
 
 @kernel
-def as_they_are(state: Any, params: Any) -> float:  # noqa: ARG001
+def unscaled(state: Any, params: Any) -> float:  # noqa: ARG001
     """Return 1: the scores are those of the weights."""
     return 1.0
 
@@ -111,7 +111,7 @@ class Rule:
     revise: Callable[..., None] = step_late
     pick: Callable[..., tuple[int, int, float]] = pick_one
     is_correct: Callable[..., bool] = same_label
-    scale: Callable[..., float] = as_they_are
+    scale: Callable[..., float] = unscaled
     look: Callable[..., int] | None = None  # the policy without side effects, where `policy` has some or is None
     scratch: tuple[str, ...] = ()  # the fields of the state that only hold intermediate results
     # Of equal scores the "first" is greedy; or all share its probability, "random"; or the policy itself "shares".
@@ -160,15 +160,10 @@ class Rule:
         """The update by a reward between 0 and 1."""
         return self._bind("deliver_reward", loop.deliver_reward)
 
-    @property
+    @cached_property
     def peek(self) -> Any:
         """The kernel for the probabilities of one round, without playing it; None for sets of labels and for pools."""
-        look = self.look or self.policy
-        return look and self._peek
-
-    @cached_property
-    def _peek(self) -> Any:
-        return self._bind("peek", loop.peek)
+        return self._bind("peek", loop.peek) if self.look or self.policy else None
 
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
         """Return a template of `kernels.loop` with the functions of this rule in its slots."""
