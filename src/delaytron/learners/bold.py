@@ -61,7 +61,7 @@ def pick(
 ) -> tuple[int, int, float]:
     """Let a free instance play, or a new one if all wait for an answer."""
     if state.pool[FREE] == 0:
-        release(state, state.pool[MADE])
+        release(state, state.pool[MADE])  # the only one in the ring, so `take` returns it
         # Its first round begins now; `step` ticks for every later one, before it applies an answer.
         base_tick(instance_of(state, state.pool[MADE]), params, 1, 1)
         state.pool[MADE] += 1
@@ -140,21 +140,22 @@ def pooled(base: Rule, order: str) -> Rule:
         theirs["revise"] = step_late_by
     slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise", "is_correct")}
     slots |= {"take": ORDERS[order], "instance_of": taker(base.state)}
-    ours: dict[str, Any] = {template.__name__: fill(template, **slots) for template in (pick, step, revise, is_correct)}
-    extras, state = ("number", "number", *base.extras), pool_of(base.state._fields)  # type: ignore[attr-defined]
     return Rule(
         f"bold({base.name})",
         base.params,
         None,
-        state=state,
+        fill(step, **slots),
+        state=pool_of(base.state._fields),  # type: ignore[attr-defined]
         init=partial(init, base),
         observation=base.observation,
-        extras=extras,
+        extras=("number", "number", *base.extras),
+        revise=fill(revise, **slots),
+        pick=fill(pick, **slots),
+        is_correct=fill(is_correct, **slots),
         restricts=base.restricts,
         grows=False,
         per_round_state=True,
         corrects_exactly=base.corrects_exactly,
-        **ours,
     )
 
 
@@ -165,6 +166,7 @@ def check_pool(state: Any, book: Book) -> None:
     if not (same and 0 <= head < capacity and 0 <= n_free <= made <= capacity):
         raise ValueError("state.pool is inconsistent")
     noted = np.array([book.play(n).extra[:OWN] for n in book.kept]).reshape(-1, OWN)
+    # An instance is busy until an answer, or an expiry as wrong, is applied; a correction finds it free.
     waits = [n not in book.ended or book.ended[n].event in (ANSWER_EVENT, EXPIRY_EVENT) for n in book.kept]
     owner, busy = noted[:, INSTANCE], np.array(waits, bool)
     taken = np.concatenate([np.roll(state.free, -head)[:n_free], owner[busy]])
@@ -219,8 +221,9 @@ class Bold(Learner):
     def __init__(self, base: Learner, order: str = "lifo", **common: Unpack[Common]) -> None:
         self.base = _checked_base(base)
         self.order = check_choice("order", order, ORDERS)
-        for name, value in (("standardize", common.get("standardize") or None), ("ties", common.get("ties"))):
-            if value is not None:
+        for name in ("standardize", "ties"):
+            value = common.get(name)
+            if value not in (None, False):
                 hint = f"as in Bold(Banditron(9, 400, {name}={value!r}))"
                 raise InvalidInput(f"{name} belongs to the base", hint, parameter=name)
         self.rule = pooled(base.rule, self.order)
@@ -248,16 +251,17 @@ class Bold(Learner):
     def _with_capacity(self, n_rounds: int) -> Any:
         """Return the state as a batch of one, for `n_rounds` more rounds open at once."""
         state = self._grown(max(self.state.turns.size, self._needed(n_rounds)))
-        return type(state)(*(field[None] for field in state))
+        return type(state)(*(field[None] for field in state))  # views: `stack` would copy up to 2 GiB
 
     def _needed(self, n_rounds: int) -> int:
         """Return the number of instances for `n_rounds` more rounds open at once."""
         return self.instances + max(0, n_rounds - int(self.state.pool[FREE]))
 
     def _grown(self, capacity: int) -> Any:
-        """Return the state with memory for `capacity` instances, the ring unrolled."""
+        """Return the state with memory for `capacity` instances."""
         stacked = self.rule.init(stack(self.params), self.size(self.sparse)._replace(n_open=capacity))
         state = type(stacked)(*(field[0] for field in stacked))
+        # The ring wraps around at its old length: in the longer one it has to begin at 0.
         unrolled = self.state._replace(free=np.roll(self.state.free, -self.state.pool[HEAD]))
         for field, known in zip(state, unrolled, strict=True):
             field[: len(known)] = known
