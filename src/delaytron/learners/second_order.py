@@ -1,7 +1,8 @@
 """Second-order learners: SOBA, Newtron and Confidit, each with a full matrix or its diagonal."""
 
+from collections import namedtuple
 from math import exp, sqrt
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from delaytron.kernels.explore import (
 from delaytron.kernels.linear import score, score_of, zero_weights
 from delaytron.kernels.second_order import (
     UNSAFE_SHRINKAGE,
+    Full,
     absorb,
     add_class,
     compare,
@@ -34,11 +36,10 @@ from delaytron.kernels.second_order import (
     quadratic,
     rank_one,
 )
-from delaytron.kernels.second_order import Full as NewtronFull
 from delaytron.learners.arguments import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.learner import Learner
 from delaytron.learners.rule import Rule
-from delaytron.records import Array, Bools, Ints, Play, Row, Size
+from delaytron.records import Array, Play, Row, Size
 
 MEMORY_LIMIT = 2 * 2**30  # bytes of one learner's matrices
 
@@ -76,18 +77,8 @@ class SobaDiagonal(NamedTuple):
     credit: Array
 
 
-class SobaFull(NamedTuple):
-    """What `kernels.second_order` keeps of a full A, and the running sum of the m."""
-
-    W: Array
-    B: Array
-    theta: Array
-    late: Array
-    signs: Array
-    h: Array
-    alike: Bools
-    steps: Ints
-    credit: Array
+# What `kernels.second_order` keeps of a full A, and the running sum of the m.
+SobaFull: Any = cast(Any, namedtuple)("SobaFull", (*Full._fields, "credit"), module=__name__)
 
 
 def soba_init_diagonal(params: Any, size: Size) -> SobaDiagonal:
@@ -96,7 +87,7 @@ def soba_init_diagonal(params: Any, size: Size) -> SobaDiagonal:
     return SobaDiagonal(zero_weights(n_runs, size), inverse_diagonal(1.0 / params.a, size), np.zeros((n_runs, 1)))
 
 
-def soba_init_full(params: Any, size: Size) -> SobaFull:
+def soba_init_full(params: Any, size: Size) -> Any:
     """W = 0, A = a I."""
     return SobaFull(*full_state(1.0 / params.a, size), np.zeros((params.a.size, 1)))
 
@@ -246,7 +237,7 @@ def newtron_init_diagonal(params: Any, size: Size) -> NewtronDiagonal:
     return NewtronDiagonal(W, inverse_diagonal(params.diameter, size), h)
 
 
-def newtron_init_full(params: Any, size: Size) -> NewtronFull:
+def newtron_init_full(params: Any, size: Size) -> Full:
     """W = 0, A = I/D."""
     return full_state(params.diameter, size)
 
@@ -341,20 +332,17 @@ def grow_full(state: Any, past: Play, omega: float, tau: float) -> None:
     absorb(state, past.x.indices, past.x.values, omega, tau, hv, hW)
 
 
-def newtron_bind(name: str, state: type, init: Any, grow: Any) -> Rule:
+def newtron_rule(name: str, state: type, init: Any, grow: Any) -> Rule:
     """Return the rule for one kind of A."""
-    one_step = fill(step, grow=grow)
-    revision = fill(revise, grow=grow)
-    numbers = ("number", "number")
     return Rule(
         name,
         NewtronParams,
         None,
-        one_step,
+        fill(step, grow=grow),
         state,
         init,
-        extras=numbers,
-        revise=revision,
+        extras=("number", "number"),
+        revise=fill(revise, grow=grow),
         pick=newtron_pick,
         look=newtron_look,
         grows=False,
@@ -362,7 +350,7 @@ def newtron_bind(name: str, state: type, init: Any, grow: Any) -> Rule:
     )
 
 
-NEWTRON_FULL = newtron_bind("newtron_full", NewtronFull, newtron_init_full, grow_full)
+NEWTRON_FULL = newtron_rule("newtron_full", Full, newtron_init_full, grow_full)
 
 
 class Newtron(Learner):
@@ -405,7 +393,7 @@ class Newtron(Learner):
     """
 
     name = "newtron"
-    rule = newtron_bind(name, NewtronDiagonal, newtron_init_diagonal, grow_diagonal)
+    rule = newtron_rule(name, NewtronDiagonal, newtron_init_diagonal, grow_diagonal)
     grid = {"gamma": GAMMAS, "alpha": (1.0, 10.0), "diameter": (1.0, 1e-2, 1e-4), "play": ("sample", "argmax")}
 
     def __init__(
@@ -573,7 +561,7 @@ def revise_full(state: Any, params: Any, past: Play, reward: float) -> None:  # 
     add_class(state.W, past.label, reward * (1.0 - past.extra[SIGN]), state.v, past.x.indices)
 
 
-def confidit_bind(name: str, state: type, init: Any, spread: Any, step: Any, revise: Any, scratch: str) -> Rule:
+def confidit_rule(name: str, state: type, init: Any, spread: Any, step: Any, revise: Any, scratch: str) -> Rule:
     """Return the rule for one kind of A."""
     return Rule(
         name,
@@ -590,7 +578,7 @@ def confidit_bind(name: str, state: type, init: Any, spread: Any, step: Any, rev
     )
 
 
-DIAGONAL = confidit_bind(
+DIAGONAL = confidit_rule(
     "confidit_diagonal",
     ConfiditDiagonal,
     confidit_init_diagonal,
@@ -633,7 +621,7 @@ class Confidit(Learner):
 
     name = "confidit"
     takes_rewards = True
-    rule = confidit_bind(name, ConfiditFull, confidit_init_full, spread_full, confidit_step_full, revise_full, "v")
+    rule = confidit_rule(name, ConfiditFull, confidit_init_full, spread_full, confidit_step_full, revise_full, "v")
     grid = {"eta": tuple(2.0**k for k in range(-10, 6)), "matrix": ("diagonal",)}  # full matrices would take too long
 
     def __init__(
