@@ -45,7 +45,7 @@ def count_answer(tally: Ints, side: int, predicted: float, answer: int) -> None:
 def confident_errors(tally: Ints, side: int, otherwise: float) -> float:
     """Return the share of answers that contradict the most confident predictions of one side.
 
-    Whole bins are taken from the confident end on, until they hold the wanted part of the predictions.
+    Whole bins are taken from the confident end on, until they hold the share `PART` of the predictions.
     """
     total, taken, contrary = 0, 0, 0
     for b in range(BINS):
@@ -213,6 +213,7 @@ class Rcnbf(Learner):
         block: int = 50_000,
         **common: Unpack[Common],
     ) -> None:
+        K = check_integer("n_classes", n_classes, at_least=2)
         self.gamma = check_exploration(gamma)
         self.rho0, self.rho1 = check_flip_rates(rho0, rho1)
         self.estimate = check_bool("estimate", estimate)
@@ -227,8 +228,8 @@ class Rcnbf(Learner):
                 )
             self.rule = ESTIMATING
             self.takes_rewards = False  # type: ignore[misc] # it counts right and wrong answers
-            params = EstimatingParams(self.gamma, self.block, n_classes)
-        super().__init__(n_classes, n_features, params, common)
+            params = EstimatingParams(self.gamma, self.block, K)
+        super().__init__(K, n_features, params, common)
 
     @property
     def rates(self) -> tuple[float, float]:
