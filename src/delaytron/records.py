@@ -90,9 +90,10 @@ class Scenarios(NamedTuple):
     """What happens to a run apart from its learner; each array has one entry per scenario.
 
     In round t (from 0) the answers to the rounds `arrivals[starts[t]:starts[t + 1]]`, ascending, are delivered,
-    then row `rows[t]` is shown, and `draws[t]` decides what is explored. The other arrays are empty where feedback is
-    simple: what kind of event each arrival is, which answers of a round would be flipped (bit 0 a
-    "wrong", bit 1 a "right"), and how many rounds wait for an answer in round t.
+    then row `rows[t]` is shown, and `draws[t]` decides what is explored. `kinds` has the kind of event of each
+    arrival, and `waiting` how many rounds wait for an answer in round t, itself included; both are empty without
+    expiry. `flips` says for each round whether noise flips its answer (bit 0: if it is a "wrong", bit 1: if it is a
+    "right"); it is empty without noise.
     """
 
     rows: Rounds

@@ -238,6 +238,7 @@ def play_rounds(
         columns.greedy[i], columns.label[i], columns.prob[i] = pick(
             state, params, x, allowed, draws[i], (scores, p), columns.extra[i]
         )
+    # Only now: if the interpreter is interrupted within the block, nothing of it is filed.
     marks[PLAYED] = before[0] + draws.size
 
 

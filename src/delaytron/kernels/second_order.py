@@ -18,7 +18,7 @@ from delaytron.kernels.linear import as_matrix, score_of, zero_weights
 from delaytron.records import Array, Bools, Ints, Size
 
 LATE = 8  # steps that B lags behind: updating it once for all of them takes hardly longer than for one
-REFRESH = 1000  # steps after which W is recomputed from B and theta, a multiple of LATE
+REFRESH = 1000  # steps after which W is recomputed from B and theta; a multiple of LATE, so that B is up to date
 UNSAFE_SHRINKAGE = 2.0**-20  # the c below which rounding may decide whether a full A stays positive
 
 

@@ -134,7 +134,7 @@ def _sparse_row(x: Any, n_features: int) -> Row:
     values = x.data.astype(np.float64)
     if not has_moderate_square(values):
         if first_not_finite(values) is not None:
-            check_matrix(x, n_features)  # it raises, and says where
+            check_matrix(x, n_features)  # raises, with the position
         check_row(values)
     return Row(x.indices.astype(np.uint32), values)
 

@@ -199,7 +199,7 @@ def refresh(state: Any, params: Any) -> None:
     rounds = int(state.clock[NOW] - state.clock[START])
     state.seen[NEXT] = min(state.seen[NEXT], state.seen[ROWS] + max(1, rounds // GROWTH))
     if share < 1.0:
-        fade(state, share)
+        fade(state, share)  # after the statistics, which divide by the rows as they were counted
     refresh_classes(state, params.lr * size_of_weights(state, n_varying))
     state.answers[BEFORE] = state.answers[SO_FAR]
 
@@ -221,6 +221,7 @@ def refresh_features(state: Any, table: Any, share: float, sparse: bool) -> int:
         if sparse and is_unseen(feature, state.squares[j]):
             continue
         if sparse:
+            # Before its D and ZERO change: the shift counts steps along the present ones.
             fold_shift(state, feature, state.W[j])
             count_zeros(feature, new - feature[COUNT])
         varied = feature[INVERSE] > 0.0

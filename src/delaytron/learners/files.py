@@ -148,7 +148,7 @@ def learner_of(path: str | Path, texts: dict[str, str], tensors: Tensors) -> Lea
         raise InvalidInput(
             f"{path} is not a learner: {found}", "give a file that save(path) wrote, or update delaytron"
         )
-    if set(texts) != TEXTS:  # also the digest, if its name is damaged
+    if set(texts) != TEXTS:
         both = f"{shown(sorted(texts))} instead of {sorted(TEXTS)}"
         raise InvalidInput(f"{path} is damaged: its header has {both}", "restore it from a backup")
     try:

@@ -172,7 +172,7 @@ def note(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, 
 
 @kernel
 def gap_step(state: Any, params: Any, past: Play, answer: Any) -> None:
-    """Gradient of the smooth hinge at prediction time, weighted by 1/P; a "wrong" teaches nothing."""
+    """Gradient of the smooth hinge at prediction time, weighted by 1/P; a "wrong" changes nothing."""
     reward = 1.0 * answer
     if reward > 0.0 and past.extra[SLOPE] > 0.0:
         move = params.eta * past.extra[SLOPE] * reward / past.prob
@@ -377,4 +377,4 @@ class Exp3(Learner):
 
     def weights_of(self, state: Any) -> Array:
         """Return -L of a state as a (K, 1) column."""
-        return np.asarray(0.0 - state.L[:, None])
+        return np.asarray(0.0 - state.L[:, None])  # not -L, which would make a -0.0 of every 0.0
