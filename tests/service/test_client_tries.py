@@ -119,7 +119,7 @@ def test_errors_say_what_the_service_said(replies, kind, said):
     assert str(caught.value) == said
 
 
-def test_retries_have_the_same_body_and_idempotency_key():
+def test_every_call_has_an_idempotency_key_of_its_own():
     first, second = (protocol.decide("router", {"n": 1}, None, None) for _ in range(2))
     assert first.body == second.body
     assert first.idempotency_key != second.idempotency_key

@@ -8,7 +8,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from delaytron.checks import did_you_mean
 from delaytron.errors import LONGEST_SHOWN, DelaytronError, InvalidInput
+from delaytron.journal.ids import LONGEST_ID
 from delaytron.learners import DEFAULT_LEARNER
+from delaytron.model.encoders import MOST_BITS
+from delaytron.model.words import MOST_WORDS
 from delaytron.service.problems import Malformed, ProblemReply
 
 LONGEST_INTEGER = 4_300  # digits that Python and msgspec convert
@@ -24,7 +27,8 @@ Status = Literal["open", "answered", "expired", "cancelled"]  # the names of `an
 
 # Fields of requests: the description says what a value must be, in errors as in the OpenAPI document.
 Id = Annotated[
-    Annotated[str, Meta(min_length=1, max_length=200)] | None, Meta(description="a string of 1 to 200 bytes")
+    Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)] | None,
+    Meta(description=f"a string of 1 to {LONGEST_ID} bytes"),
 ]
 Allowed = Annotated[list[ClassName] | None, Meta(description="a list of strings or integers")]
 FEATURES = "an object, or a list of numbers or of pairs of an index and a number"
@@ -78,8 +82,8 @@ class NewModel(Struct, forbid_unknown_fields=True):
     features: Annotated[
         str | int | list[str], Meta(description='"hashed", a number of features, or a list of their names')
     ] = "hashed"
-    bits: Annotated[int, Meta(ge=1, le=24, description="an integer from 1 to 24")] = 18
-    ngrams: Annotated[int, Meta(ge=1, le=8, description="an integer from 1 to 8")] = 1
+    bits: Annotated[int, Meta(ge=1, le=MOST_BITS, description=f"an integer from 1 to {MOST_BITS}")] = 18
+    ngrams: Annotated[int, Meta(ge=1, le=MOST_WORDS, description=f"an integer from 1 to {MOST_WORDS}")] = 1
     expire_after: Wait = None
     on_expiry: Annotated[Literal["drop", "wrong"], Meta(description='"drop" or "wrong"')] = "drop"
     correct_within: Wait = None
