@@ -1,4 +1,4 @@
-"""Data sets: the synthetic recipe fact by fact, and what becomes of any (X, y)."""
+"""Data sets: the synthetic recipe, and pairs (X, y)."""
 
 import subprocess
 import sys
@@ -203,6 +203,8 @@ def test_a_data_set_that_needs_no_file_loads_by_name(name):
             "cannot read 'a{56}\\.\\.\\.: File name too long; give a shorter name",
         ),
         (lambda: Dataset(np.eye(2), [0, 1], "a", None), "class_names must be one name for each class, got NoneType"),
+        (lambda: Dataset(np.eye(2), [0, 1], "a", ("a", "b"), feature_names=None), "must be 2 or none, got NoneType"),
+        (lambda: Dataset(np.eye(2), [0, 1], "a", ("a", "b"), np.eye(3)), r"certificate must have shape \(2, 2\), got"),
         (lambda: Dataset(np.eye(2), [0, 7], "a", ("a", "b")), "class numbers from 0 to 1, got from 0 to 7"),
         (lambda: load("digits", seed=1), "data set digits takes no options; got seed"),
         (

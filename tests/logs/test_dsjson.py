@@ -441,6 +441,11 @@ def test_own_features_of_actions_have_a_name_that_no_context_has():
     assert found == {"hour": 7, "_action": {"tea": {"price": 2}, "3": {"price": 4}}}
 
 
+def test_features_of_actions_must_be_a_dict():
+    with pytest.raises(InvalidInput, match="actions must be a dict of the features of each action, got 3"):
+        context_features({}, actions=3)
+
+
 def test_a_context_that_is_too_deep_is_refused():
     context = {"x": 1}
     for _ in range(600):

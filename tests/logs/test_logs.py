@@ -376,6 +376,18 @@ def test_only_a_log_is_written(write, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("read", [dt.logs.read_parquet, dt.logs.read_dsjson, LOG.write_parquet])
+@pytest.mark.parametrize("path", [None, 3, ""])
+def test_an_invalid_path_is_refused(read, path):
+    with pytest.raises(dt.InvalidInput, match="path must be a str or a Path that is not empty, got"):
+        read(path)
+
+
+def test_a_log_of_no_files_is_refused():
+    with pytest.raises(dt.InvalidInput, match="path must be a file or a list of files, got an empty list"):
+        dt.logs.read_dsjson([])
+
+
 def test_a_log_needs_a_table():
     with pytest.raises(dt.InvalidInput, match=r"table must be a pyarrow\.Table, got NoneType"):
         dt.logs.Log(None)

@@ -85,10 +85,12 @@ class Dataset:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", check_matrix(self.X))
-        if not isinstance(self.class_names, Sized):
-            raise InvalidInput.of("class_names", "one name for each class", got=f"{type(self.class_names).__name__}")
+        features = f"{self.n_features} or none"
+        for name, allowed in (("class_names", "one name for each class"), ("feature_names", features)):
+            if not isinstance(getattr(self, name), Sized):
+                raise InvalidInput.of(name, allowed, got=type(getattr(self, name)).__name__)
         if len(self.feature_names) not in (0, self.n_features):
-            raise InvalidInput.of("feature_names", f"{self.n_features} or none", got=f"{len(self.feature_names)}")
+            raise InvalidInput.of("feature_names", features, got=f"{len(self.feature_names)}")
         y = np.asarray(self.y)
         if y.ndim != 1 or len(y) != self.n_rows:
             allowed = f"one label for each of the {self.n_rows} rows of X"
@@ -99,6 +101,9 @@ class Dataset:
             allowed = f"integer class numbers from 0 to {self.n_classes - 1}"
             got = f"from {y.min()} to {y.max()}" if y.dtype.kind in "iu" else str(y.dtype)
             raise InvalidInput.of("y", allowed, got=got, verb="hold")
+        shape = (self.n_classes, self.n_features)
+        if self.certificate is not None and np.shape(self.certificate) != shape:
+            raise InvalidInput.of("certificate", f"shape {shape}", got=f"{np.shape(self.certificate)}", verb="have")
         own = np.array(y, dtype=np.int64)
         own.setflags(write=False)  # the compiled loop indexes by them without a check
         object.__setattr__(self, "y", own)

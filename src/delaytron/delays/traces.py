@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import check_choice, check_integer, check_number, check_positive, did_you_mean, not_there
+from delaytron.checks import (
+    check_choice,
+    check_integer,
+    check_number,
+    check_path,
+    check_positive,
+    did_you_mean,
+    not_there,
+)
 from delaytron.delays.times import Place, Recorded, at_index, delays_after, delays_between
 from delaytron.errors import InvalidInput, Setting
 from delaytron.extras import needs
@@ -312,19 +320,19 @@ class Trace:
         rounds in a unit of the waiting times, 1 by default. Raises InvalidInput, with the line, if the file cannot be
         read as such.
         """
+        file = check_path("path", path)
         named = [name for name in (event, outcome, wait) if name is not None]
         if len(named) != (2 if event is not None else wait is not None) or (rate is not None and wait is None):
             given = {"event": event, "outcome": outcome, "wait": wait, "rate": rate}
             got = ", ".join(name for name, value in given.items() if value is not None)
             raise InvalidInput.of(
                 "columns",
-                f"named as {how_to_name(Path(path))}",
+                f"named as {how_to_name(file)}",
                 got=got,
                 hint=("name ", Setting("event"), " and ", Setting("outcome"), ", or ", Setting("wait")),
             )
         if not named and unit is None:
             return cls(path)
-        file = Path(path)
         table = as_table(file, read_content(file))
         if table is None:
             columns = ", ".join(named) or "event and outcome"

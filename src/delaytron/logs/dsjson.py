@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct, field
 
+from delaytron.checks import check_path
 from delaytron.errors import InvalidInput
 from delaytron.extras import needs
 from delaytron.files.atomic import replacing
@@ -127,6 +128,8 @@ def context_features(context: Mapping[str, Any], actions: Mapping[Any, Mapping[s
     """
     features = _of_dict(context)
     if actions is not None:
+        if not isinstance(actions, Mapping):
+            raise InvalidInput.of("actions", "a dict of the features of each action", actions)
         features[ACTIONS] = {str(name): _of_dict(own) for name, own in actions.items()}
     return features
 
@@ -479,7 +482,8 @@ def write_dsjson(log: Log, path: str | Path) -> None:
     {"_label_cost":-1.0,"_label_probability":0.8,"_label_Action":2,"_labelIndex":1
     """
     check_log(log)
-    with replacing(Path(path)) as whole, packing(whole, Path(path)) as file:
+    place = check_path("path", path)
+    with replacing(place) as whole, packing(whole, place) as file:
         for line in _lines(log):
             file.write(_encode(line) + b"\n")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from warnings import warn
 
-from delaytron.checks import as_class_name, check_bool, check_choice, check_number
+from delaytron.checks import as_class_name, check_bool, check_choice, check_number, check_path
 from delaytron.errors import InvalidInput, Setting, Text, shown, spelled
 from delaytron.extras import needs
 from delaytron.logs.dsjson import (
@@ -32,7 +32,7 @@ NAMING = ("_tag", "id", "tag", "name")  # features that may have the name of an 
 MOST_CLASSES = 1000
 MOST_TRIED = 32  # other features that may identify actions
 MOST_SEEN = 100_000  # lists of actions that need not be looked at again
-SKIPPED_ALWAYS = ("other", "not_activated", "other_class", "duplicate")  # without an error, whatever `skip_bad` says
+SKIPPED_ALWAYS = ("other", "not_activated", "other_class", "duplicate")  # without an error, also without `skip_bad`
 ACTION_FEATURES = ("varying", "all", "none")
 ROWS = 10_000  # per record batch
 
@@ -100,7 +100,7 @@ class Named(NamedTuple):
 
 
 class ActionNames:
-    """Finds out what identifies actions, and whether their own features are always the same.
+    """What identifies actions, found event by event, and whether their own features are always the same.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class ActionNames:
 
     @property
     def doubts(self) -> list[Text]:
-        """Why the numbers of actions are poor names, and what else to take: one line, or none if they are not used."""
+        """Warnings that numbers do not identify actions, with advice: one, or none if numbers are not the names."""
         if self.path is not None or self.way != NUMBER or NUMBER not in self.ways or not self.ways[NUMBER].varying:
             return []
         found = sorted((len(known), path) for path, known in self._others.items() if 2 <= len(known) <= MOST_CLASSES)
@@ -537,7 +537,10 @@ def read_dsjson(
     >>> again.features == log.features, again.classes, again.outcomes.tolist()
     (True, ('tea', 'coffee'), [1.0, 0.0])
     """
-    files = [Path(path)] if isinstance(path, str | Path) else [Path(one) for one in path]
+    given = list(path) if isinstance(path, Iterable) and not isinstance(path, str) else [path]
+    files = [check_path("path", one) for one in given]
+    if not files:
+        raise InvalidInput.of("path", "a file or a list of files", got="an empty list")
     if action is not None and not isinstance(action, str):
         raise InvalidInput.of("action", "the path of a feature, such as 'i.id', or 'number'", action)
     check_bool("skip_bad", skip_bad)

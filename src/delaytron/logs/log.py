@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from delaytron.checks import check_integer
+from delaytron.checks import check_integer, check_path
 from delaytron.errors import InvalidInput, Setting
 from delaytron.extras import needs
 from delaytron.files.atomic import replacing
@@ -517,10 +517,11 @@ def write_parquet(log: Log, path: str | Path) -> None:
     True
     """
     check_log(log)
+    place = check_path("path", path)
     needs("pyarrow")
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - slow to import
 
-    with replacing(Path(path)) as file, ParquetWriter(file, log.table.schema) as writer:
+    with replacing(place) as file, ParquetWriter(file, log.table.schema) as writer:
         writer.write_table(log.table, row_group_size=ROWS)
 
 
@@ -535,13 +536,14 @@ def read_parquet(path: str | Path) -> Log:
     Traceback (most recent call last):
     delaytron.errors.InvalidInput: there is no file 'nowhere.parquet'; check the name
     """
+    place = check_path("path", path)
     needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
-    if not Path(path).is_file():
+    if not place.is_file():
         raise InvalidInput(f"there is no file {str(path)!r}", "check the name")
-    with _reading(Path(path)), ParquetFile(Path(path), pre_buffer=False) as file:
+    with _reading(place), ParquetFile(place, pre_buffer=False) as file:
         table = pa.Table.from_batches(file.iter_batches(ROWS), file.schema_arrow)
         table.validate(full=True)  # a damaged file must not reach compiled code
         if table.num_rows != file.metadata.num_rows:

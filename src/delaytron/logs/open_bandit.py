@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from delaytron.checks import check_integer, check_number
+from delaytron.checks import check_integer, check_number, check_path
 from delaytron.errors import InvalidInput, Setting
 from delaytron.extras import needs
 from delaytron.files.text import records
@@ -63,7 +63,7 @@ def read_open_bandit(
     if not isinstance(source, str | Path):
         kind = type(source).__name__
         raise InvalidInput.of("source", "the path of a CSV file, or a dict", got=kind, hint="write it to a file first")
-    actions = None if item_context is None else _read_items(Path(item_context))
+    actions = None if item_context is None else _read_items(check_path("item_context", item_context))
     return _from_file(Path(source), n_actions, actions)
 
 
