@@ -1,4 +1,4 @@
-"""What tests need that not every machine has: without it they are skipped, and in CI they fail."""
+"""What tests need that not every machine has: they are skipped without it, and fail in CI without a library."""
 
 import os
 from importlib.util import find_spec
@@ -11,17 +11,18 @@ BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("DELAYTRON_DATA", str(BESIDE))
 REAL_DATA = Path(os.environ.get("DELAYTRON_DATA", "absent"))
+needs_data = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real data: DELAYTRON_DATA names no folder")
 
 
 def do_without(reason):
-    """Skip a test, or the module of tests as a whole, but not where everything has to be there."""
+    """Skip a test, or the whole module of tests; fail in CI."""
     if os.environ.get("CI"):
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason, allow_module_level=True)
 
 
 def need(*libraries):
-    """Return if these are installed."""
+    """Skip a module of tests unless these are installed; fail in CI."""
     missing = [library for library in libraries if find_spec(library) is None]
     if missing:
         do_without(f"{', '.join(missing)} is not installed: run `make setup extras`")
@@ -38,7 +39,7 @@ def pyvw():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Return a Chromium without a window."""
+    """Yield a headless Chromium."""
     executable = which("chromium") or which("chromium-browser") or which("google-chrome")
     if executable is None:
         do_without("no Chromium is found: install the system's package `chromium`")

@@ -1,4 +1,4 @@
-"""Damaged files, loaded one after the other in a process of their own, so that a crash of it is seen.
+"""Damaged files, loaded in a process of their own, so that a crash is noticed.
 
 `python damage.py FORMAT FIRST COUNT FOLDER` prints the number of each file before it is loaded; what is neither a data
 set nor a clear error ends the process.
@@ -18,7 +18,7 @@ from delaytron.delays import Trace
 from delaytron.errors import InvalidInput
 
 ROWS = 60
-MEMORY = 6 * 2**30  # of addresses: a file of a few kilobytes needs nothing like it
+MEMORY = 6 * 2**30  # of addresses: far more than a file of a few kilobytes needs
 
 
 def numbers():

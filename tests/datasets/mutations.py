@@ -1,8 +1,8 @@
-"""Ten thousand files that something happened to: each is a right answer or one clear line, soon and in little memory.
+"""Ten thousand mutated files: each is read correctly or refused in one line, in bounded time and memory.
 
 `python mutations.py KIND FIRST COUNT FOLDER` prints the number of each file before it is loaded, whole and in blocks.
-What is neither read alike by both nor refused by both in one line ends the process; so does what takes too long or too
-much memory. Where a file is still well-formed, the answer is compared with what the modules csv and json read.
+A file that is neither read alike by both nor refused by both in one line ends the process, as does too much time or
+memory. Where a file is still well-formed, the answer is compared with what the modules csv and json read.
 """
 
 import csv
@@ -25,7 +25,7 @@ from delaytron.errors import DelaytronError
 
 ROWS = 120
 SECONDS = 60  # for one file on a busy machine
-ROOM = 64 * 2**20  # what is taken beside four times the file
+ROOM = 64 * 2**20  # bytes allowed besides four times the file
 MISSING = ("error", "drop", "impute")
 
 
@@ -214,7 +214,7 @@ def compare(data, known):
 
 
 def make(rng, kind):
-    """Return a file that something happened to: its name, its bytes, their number unpacked, and how to read them."""
+    """Return a mutated file: its name, its bytes, their number unpacked, and how to read them."""
     name, good, read, mutators = kind
     unpacked = 0
     if good is None:
@@ -251,7 +251,7 @@ def main(kind, first, count, folder):
 
 
 def packed(content, rng):
-    """Compress; now and then something happens to that, too."""
+    """Return a compressed file, of which some are mutated again."""
     whole = gzip.compress(content, mtime=0)
     if rng.random() < 0.7:
         return whole

@@ -1,4 +1,4 @@
-"""What may happen to a file: its bytes, its lines, its cells, its JSON, its table."""
+"""Mutations of files: of bytes, lines, cells, JSON and tables."""
 
 import io
 

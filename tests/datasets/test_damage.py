@@ -26,7 +26,7 @@ FEW_DAMAGED, MANY_DAMAGED = 300, 10_000
 
 
 def load_damaged(kind, count, folder):
-    """Load damaged files in a process of their own; the last number that it printed is that of the deadly one."""
+    """Load damaged files in a process of their own; the last number printed is that of the file that ended it."""
     command = [sys.executable, DAMAGE, kind, "0", str(count), folder]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False, env=os.environ)
     last = done.stdout.split()[-1:]
@@ -90,7 +90,7 @@ def test_more_rows_than_fit_into_memory_are_refused():
 
 
 def npz_with_header(path, header):
-    """Write an NPZ file whose X says of itself what one likes."""
+    """Write an NPZ file whose array X has this header."""
     body = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(80)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("X.npy", body)
@@ -166,7 +166,7 @@ def test_text_takes_little_more_memory_than_its_numbers(tmp_path):
 
 
 def test_a_file_that_is_refused_half_way_lets_the_process_end(tmp_path):
-    """Where a file raises in the threads of pyarrow, they wait for ever at the end of the process."""
+    """If a file raises in the threads of pyarrow, the process hangs at its end."""
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(HEADER + ZEROS * 60))
     assert "MB of it unpack to more than" in in_another_process(path, tmp_path, allowed=40_000_000)
@@ -198,7 +198,7 @@ class TestUnpacking:
         np.savez_compressed(path, X=np.zeros((10_000, 100)), y=np.arange(10_000) % 2)
         assert "save it by numpy.savez, or as CSR" in refused(path)
 
-    def test_what_is_packed_as_data_are_is_read(self, tmp_path):
+    def test_an_ordinary_compressed_file_is_read(self, tmp_path):
         path = tmp_path / "a.csv.gz"
         rows = "".join(f"{a:.3f},{i % 2}\n" for i, a in enumerate(np.random.default_rng(0).random(200_000)))
         with text.OPENERS[".gz"](path, "wt") as file:
@@ -214,7 +214,7 @@ assert sum(ALL_MUTATED.values()) == 10_000
 
 
 def load_mutated(kind, count, folder):
-    """Load files in a process of their own; the last number that it printed is that of the deadly one."""
+    """Load files in a process of their own; the last number printed is that of the file that ended it."""
     command = [sys.executable, MUTATIONS, kind, "0", str(count), folder]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False, env=os.environ)
     lines = done.stdout.splitlines()

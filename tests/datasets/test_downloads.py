@@ -1,8 +1,7 @@
-"""The whole way of a download, from a real server on loopback that serves the real files to a loaded data set."""
+"""Downloads, from a server on loopback with the real files to a loaded data set."""
 
 import hashlib
 import io
-import os
 import re
 import sys
 import tarfile
@@ -20,13 +19,13 @@ from delaytron.datasets import load, named
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS, File
 from delaytron.datasets.named import availability, fetch
 from delaytron.errors import InvalidInput
+from optional import REAL_DATA, needs_data
 
-REAL = Path(os.environ.get("DELAYTRON_DATA", "absent"))
-pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason="DELAYTRON_DATA names no folder with the real data")
+pytestmark = needs_data
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files; the server's `plan` says what goes wrong with the first answers."""
+    """Serves files; the server's `plan` lists the faults of its first replies."""
 
     def do_GET(self):
         self.server.asked.append(self.path)
@@ -53,7 +52,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=REAL)) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=REAL_DATA)) as server:
         server.asked, server.plan = [], []
         server.address = f"http://127.0.0.1:{server.server_port}"
         Thread(target=server.serve_forever, args=(0.01,)).start()
@@ -110,22 +109,22 @@ def test_a_download_is_what_a_local_copy_is(upstream, cache, monkeypatch, name, 
     downloaded = load(name, **options)
     assert files_in(cache) == paths
     assert sorted(upstream.asked) == [f"/{path}" for path in paths]
-    monkeypatch.setenv("DELAYTRON_DATA", str(REAL))
+    monkeypatch.setenv("DELAYTRON_DATA", str(REAL_DATA))
     local = load(name, **options)
     assert (downloaded.X == local.X).all()
     assert (downloaded.y == local.y).all()
     assert downloaded.feature_names == local.feature_names
 
 
-def test_a_second_load_asks_nobody(upstream, cache):
+def test_a_second_load_requests_nothing(upstream, cache):
     first, second = load("ecoli"), load("ecoli")
     assert (first.X == second.X).all()
     assert upstream.asked == ["/ecoli/ecoli.data"]
 
 
 def test_a_local_copy_comes_before_the_cache_and_the_network(upstream, cache, monkeypatch):
-    monkeypatch.setenv("DELAYTRON_DATA", str(REAL))
-    assert fetch(CARDS["ecoli"].files["all"][0]) == REAL / "ecoli" / "ecoli.data"
+    monkeypatch.setenv("DELAYTRON_DATA", str(REAL_DATA))
+    assert fetch(CARDS["ecoli"].files["all"][0]) == REAL_DATA / "ecoli" / "ecoli.data"
     assert availability(CARDS["ecoli"]) == "yes"
     monkeypatch.delenv("DELAYTRON_DATA")
     assert availability(CARDS["ecoli"]) == "download"
@@ -173,7 +172,7 @@ def test_a_broken_file_never_enters_the_cache(upstream, cache, trouble, name, pa
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 @pytest.mark.parametrize(("name", "part"), KINDS)
-def test_a_second_try_mends_a_bad_first_one(upstream, cache, trouble, name, part):
+def test_a_retry_recovers_from_a_failed_download(upstream, cache, trouble, name, part):
     upstream.plan = [trouble]
     assert load(name, **options_of(part)).n_rows == sum(CARDS[name].counts[part])
     path = CARDS[name].files[part][0].path
@@ -181,7 +180,7 @@ def test_a_second_try_mends_a_bad_first_one(upstream, cache, trouble, name, part
     assert files_in(cache) == [path]
 
 
-def test_a_server_that_does_not_answer_is_told(upstream, cache, monkeypatch):
+def test_a_server_that_does_not_answer_is_reported(upstream, cache, monkeypatch):
     monkeypatch.setattr("pooch.downloaders.DEFAULT_TIMEOUT", 0.1)
     upstream.plan = ["silent", "silent"]
     assert "ecoli.data: the server does not answer; put it at " in refused("ecoli")
@@ -204,7 +203,7 @@ def test_the_clothes_before_their_clean_up_are_not_those_published_today(upstrea
 
 def test_clothes_are_downloaded_image_and_label(upstream, cache, monkeypatch):
     def with_true_sum(file):
-        return file._replace(checksum=f"md5:{hashlib.md5((REAL / file.path).read_bytes()).hexdigest()}")  # noqa: S324
+        return file._replace(checksum=f"md5:{hashlib.md5((REAL_DATA / file.path).read_bytes()).hexdigest()}")  # noqa: S324
 
     files = {part: tuple(map(with_true_sum, files)) for part, files in named.FASHION_PIXELS.files.items()}
     monkeypatch.setattr(named, "FASHION_PIXELS", named.FASHION_PIXELS._replace(files=files))
@@ -212,7 +211,7 @@ def test_clothes_are_downloaded_image_and_label(upstream, cache, monkeypatch):
     assert files_in(cache) == ["fashion_mnist/t10k-images-idx3-ubyte.gz", "fashion_mnist/t10k-labels-idx1-ubyte.gz"]
 
 
-def test_without_a_server_the_address_and_the_place_are_told(upstream, cache, monkeypatch):
+def test_without_a_server_the_error_has_the_address_and_the_place(upstream, cache, monkeypatch):
     upstream.shutdown()
     upstream.server_close()
     file = CARDS["abalone"].files["all"][0]
@@ -221,7 +220,7 @@ def test_without_a_server_the_address_and_the_place_are_told(upstream, cache, mo
     monkeypatch.setenv("DELAYTRON_DATA", str(cache.parent))
     assert refused("abalone") == f"{reason}{cache.parent / file.path}"
     (cache.parent / "abalone").mkdir()
-    (cache.parent / file.path).write_bytes((REAL / file.path).read_bytes())
+    (cache.parent / file.path).write_bytes((REAL_DATA / file.path).read_bytes())
     assert load("abalone").n_rows == 4177
 
 
@@ -251,7 +250,7 @@ def test_a_terminal_shows_a_bar(upstream, cache, monkeypatch):
     assert "467.4/467.4 kB" in shown
 
 
-def test_a_cache_that_cannot_be_written_is_told(upstream, cache):
+def test_a_cache_that_cannot_be_written_is_reported(upstream, cache):
     cache.write_text("not a folder")
     assert refused("ecoli").startswith("cannot download http")
 
@@ -263,7 +262,7 @@ def test_a_cache_that_cannot_be_written_is_told(upstream, cache):
         ("fashion_mnist", 'take features="pixels", or make it by `delaytron datasets build fashion_mnist`, which'),
     ],
 )
-def test_features_that_nobody_publishes_are_built(cache, name, advice):
+def test_features_without_a_publisher_are_built(cache, name, advice):
     file = CARDS[name].files["train"][0]
     line = refused(name)
     assert line.startswith(f"{file.path} is not on this machine; {advice}")

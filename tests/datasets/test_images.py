@@ -5,7 +5,6 @@ import os
 import sys
 import tarfile
 from functools import cache
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
@@ -34,18 +33,14 @@ from delaytron.datasets.images import (
 )
 from delaytron.datasets.named import read_idx
 from delaytron.errors import InvalidInput
+from optional import REAL_DATA, need, needs_data
 
-DATA = Path(os.environ.get("DELAYTRON_DATA", "none"))
 IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="DELAYTRON_DATA is not set: there are no real images")
 PLACES = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)  # of the convolutions in torchvision's list of layers
 WIDTHS = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512)
 POOLED = (2, 7, 14, 21, 28)  # the convolutions that a pooling follows
 
-if find_spec("torch") is None:
-    if os.environ.get("CI"):
-        pytest.fail("CI must install the extra 'features'", pytrace=False)
-    pytest.skip("PyTorch is not installed: pip install 'delaytron[features]'", allow_module_level=True)
+need("torch")
 
 
 @pytest.fixture(autouse=True)
@@ -170,7 +165,7 @@ class Harmful:
         return os.mkdir, ("harm",)
 
 
-def test_what_is_no_file_of_weights_is_refused_in_one_line_and_never_run(torch, tmp_path, monkeypatch, weights_file):
+def test_other_files_than_weights_are_refused_in_one_line_and_never_run(torch, tmp_path, monkeypatch, weights_file):
     monkeypatch.chdir(tmp_path)
     torch.save({"features.0.weight": Harmful()}, "harmful.pth")
     torch.save([1, 2], "list.pth")
@@ -243,7 +238,7 @@ def test_built_cifar10_features_look_like_the_copy_everybody_uses(tmp_path, weig
     files, images, labels = cifar_files()
     archive, target, done = write_archive(tmp_path / "c.tar.gz", files), tmp_path / "cifar10" / "features.npz", []
     build_cifar10(archive, weights_file, target, done.append)
-    assert kinds(target) == kinds(DATA / "cifar10" / "vgg16_features.npz")
+    assert kinds(target) == kinds(REAL_DATA / "cifar10" / "vgg16_features.npz")
     assert sum(done) == len(images)
     assert list(target.parent.iterdir()) == [target]
     built, network = np.load(target), load_vgg16(weights_file)
@@ -265,7 +260,7 @@ def test_features_that_are_not_finite_leave_the_old_file_alone(torch, tmp_path, 
 @pytest.fixture(scope="module")
 def few():
     """A few of the real images."""
-    pixels, y, test, y_test = (read_idx(DATA / "fashion_mnist" / f"{name}.gz") for name in IDX)
+    pixels, y, test, y_test = (read_idx(REAL_DATA / "fashion_mnist" / f"{name}.gz") for name in IDX)
     return Images(pixels[:2000], y[:2000], test[:500], y_test[:500])
 
 
@@ -324,7 +319,7 @@ def write_idx(folder, images):
 def test_built_fashion_mnist_features_look_like_the_copy_everybody_uses(tmp_path):
     images, target, done = made_up(150, 20), tmp_path / "new" / "cnn_features.npz", []
     accuracy = build_fashion_mnist(write_idx(tmp_path, images), target, seed=1, epochs=2, progress=done.append)
-    assert kinds(target) == kinds(DATA / "fashion_mnist" / "cnn_features.npz")
+    assert kinds(target) == kinds(REAL_DATA / "fashion_mnist" / "cnn_features.npz")
     assert sum(done) == n_images_of_training(150, 20, epochs=2) == 470
     assert N_IMAGES["fashion_mnist"] == n_images_of_training(60_000, 10_000)
     built = np.load(target)

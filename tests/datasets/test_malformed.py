@@ -242,14 +242,14 @@ def test_an_option_that_does_not_fit_is_one_line(name, content, flags, message, 
     assert refused(path, **flags).removeprefix(str(path)).startswith(message)
 
 
-def test_a_file_that_is_not_there_is_one_line_that_says_what_is(tmp_path):
+def test_a_missing_file_is_one_line_that_suggests_another(tmp_path):
     said = refused(tmp_path / "a.csv")
     assert said == f"there is no file {tmp_path / 'a.csv'}; check the name"
     (tmp_path / "tickets.csv").touch()
     assert refused(tmp_path / "ticket.csv").endswith("ticket.csv; did you mean tickets.csv?")
 
 
-def test_a_row_that_is_not_there_any_more_has_no_line(tmp_path):
+def test_a_row_beyond_the_end_has_no_line(tmp_path):
     (tmp_path / "a.csv").write_text('a,b\n\n1,"two\nlines"\n3,4\n')
     assert [place_of(tmp_path / "a.csv", ",", row) for row in range(4)] == ["line 1", "line 3", "line 5", "row 3"]
 

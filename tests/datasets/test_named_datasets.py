@@ -1,10 +1,8 @@
-"""The named data sets: each is what its card and the manifest of the real copies say, and damage is reported."""
+"""The named data sets: each agrees with its card and with the manifest of the real copies, and damage is reported."""
 
 import gzip
-import os
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +15,9 @@ from delaytron.datasets import DATASETS, load
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
 from delaytron.datasets.named import read_idx
 from delaytron.errors import InvalidInput
+from optional import REAL_DATA, needs_data
 
-REAL = Path(os.environ.get("DELAYTRON_DATA", "absent"))
-pytestmark = pytest.mark.skipif(not REAL.is_dir(), reason="DELAYTRON_DATA names no folder with the real data")
+pytestmark = needs_data
 
 VARIANTS = [(name, {}, card) for name, card in CARDS.items()]
 VARIANTS.append(("fashion_mnist", {"features": "pixels"}, FASHION_PIXELS))
@@ -51,7 +49,7 @@ def test_what_is_loaded_is_what_the_card_says(name, options, card):
 
 def manifest():
     """Yield (path, rows of the parts, columns, classes) of every line of the manifest that has them."""
-    for line in (REAL / "MANIFEST.md").read_text().splitlines():
+    for line in (REAL_DATA / "MANIFEST.md").read_text().splitlines():
         cells = line.split("|")
         found = re.search(r"([\d,]+(?: \+ [\d,]+)?) x ([\d,]+), (\d+)", cells[3]) if len(cells) > 4 else None
         if found:
@@ -106,7 +104,7 @@ def test_24_units_of_the_network_are_always_0():
 
 
 def test_cifar10_keeps_its_numbers_exactly():
-    with np.load(REAL / "cifar10" / "vgg16_features.npz") as arrays:
+    with np.load(REAL_DATA / "cifar10" / "vgg16_features.npz") as arrays:
         stored = arrays["X_test"]
     X = load("cifar10", part="test").X
     assert issparse(X)  # one number in seven differs from 0
@@ -123,7 +121,7 @@ def test_usps_is_grey_from_minus_1_to_1():
 
 def test_abalone_has_a_column_for_each_sex():
     data = load("abalone")
-    first = (REAL / "abalone" / "abalone.data").read_text().split()[0].split(",")
+    first = (REAL_DATA / "abalone" / "abalone.data").read_text().split()[0].split(",")
     assert data.feature_names[:4] == ("sex=F", "sex=I", "sex=M", "length")
     assert (data.X[:, :3].sum(axis=1) == 1).all()
     assert data.X[0].tolist() == [0, 0, 1, *map(float, first[1:-1])]
@@ -191,7 +189,7 @@ def place(folder, path, content):
 
 
 def text_of(path):
-    content = (REAL / path).read_bytes()
+    content = (REAL_DATA / path).read_bytes()
     return (gzip.decompress(content) if path.endswith(".gz") else content).decode()
 
 
@@ -242,7 +240,7 @@ def test_a_damaged_table_is_refused_in_one_line(folder, damage):
     ],
 )
 def test_a_damaged_archive_is_refused_in_one_line(folder, change, message):
-    place(folder, "usps/zip.test.gz", change((REAL / "usps" / "zip.test.gz").read_bytes()))
+    place(folder, "usps/zip.test.gz", change((REAL_DATA / "usps" / "zip.test.gz").read_bytes()))
     with pytest.raises(InvalidInput, match=re.escape(message)) as caught:
         load("usps", part="test")
     assert str(caught.value).startswith(str(folder / "usps" / "zip.test.gz"))
@@ -286,7 +284,7 @@ def test_features_that_are_not_those_of_the_card_are_refused(folder, arrays, mes
 def test_counts_that_are_not_those_of_the_card_are_refused(folder, key, change, message):
     path = folder / "news20" / "news20_counts_csr.npz"
     path.parent.mkdir()
-    with np.load(REAL / "news20" / "news20_counts_csr.npz") as arrays:
+    with np.load(REAL_DATA / "news20" / "news20_counts_csr.npz") as arrays:
         wanted = ("test_data", "test_indices", "test_indptr", "test_shape", "y_test", "vocab")
         np.savez(path, **{name: change(arrays[name]) if name == key else arrays[name] for name in wanted})
     with pytest.raises(InvalidInput, match=f"^{re.escape(str(path))}: .*{message}") as caught:
@@ -313,16 +311,18 @@ def test_an_idx_file_says_what_it_holds(tmp_path, content, message):
 
 def test_damaged_pixels_name_both_files(folder):
     for part, file in zip(("images", "labels"), FASHION_PIXELS.files["test"], strict=True):
-        place(folder, file.path, (REAL / file.path).read_bytes())
+        place(folder, file.path, (REAL_DATA / file.path).read_bytes())
         assert part in file.path
-    shutil.copy(REAL / "fashion_mnist" / "train-labels-idx1-ubyte.gz", folder / FASHION_PIXELS.files["test"][1].path)
+    shutil.copy(
+        REAL_DATA / "fashion_mnist" / "train-labels-idx1-ubyte.gz", folder / FASHION_PIXELS.files["test"][1].path
+    )
     with pytest.raises(
         InvalidInput, match=r"t10k-images.* and .*t10k-labels.*: got 10000 x 784 features and 60000 labels"
     ):
         load("fashion_mnist", features="pixels", part="test")
 
 
-def test_a_folder_that_is_not_there_is_told(monkeypatch):
+def test_a_missing_folder_is_reported(monkeypatch):
     monkeypatch.setenv("DELAYTRON_DATA", "/no/such/folder")
     with pytest.raises(InvalidInput, match="DELAYTRON_DATA must name a folder, got '/no/such/folder'; unset it"):
         load("ecoli")

@@ -115,7 +115,7 @@ def test_bias_is_the_last_column_and_has_a_name_if_the_others_have(form):
     assert (biased.X.toarray() if biased.sparse else biased.X).tolist() == [[1, 1], [2, 1]]
 
 
-def test_nothing_asked_is_nothing_done():
+def test_without_options_nothing_is_scaled():
     data = load("digits")
     assert rescale(data, Scaling()) is data
 
@@ -132,7 +132,7 @@ def test_a_certificate_survives_a_bias_but_no_scaling():
     ("options", "message"),
     [({"scale": "maximum"}, "scale must be one of unit, standard"), ({"bias": 2}, "bias must be True or False")],
 )
-def test_other_words_are_refused_before_anything_is_loaded(options, message):
+def test_invalid_options_are_refused_before_anything_is_loaded(options, message):
     with pytest.raises(dt.InvalidInput, match=message):
         load("no such data", **options)
 
@@ -176,7 +176,7 @@ def test_a_frame_gets_the_same_form_wherever_it_is_given(numbers):
     assert load(frame).sparse == as_dataset(frame).sparse == (numbers is FEW)
 
 
-def test_what_users_have_made_themselves_is_played_as_it_is():
+def test_data_of_the_user_keep_their_form():
     for X in (FEW, csr_array(MANY)):
         data = as_dataset((X, LABELS))
         assert data.sparse == (X is not FEW)

@@ -1,4 +1,4 @@
-"""Files in blocks: the same numbers as the whole file gives, with only what is open in memory."""
+"""Files in blocks: the same numbers as from the whole file, with only open rounds in memory."""
 
 import gzip
 import io
@@ -68,7 +68,7 @@ def test_blocks_give_the_same_numbers_as_the_whole(X, learner, cuts, delay, roun
 @pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
 @settings(max_examples=20)
 @given(cuts=st.lists(st.integers(1, N - 1), max_size=8), expire_after=st.integers(1, 60))
-def test_blocks_give_the_same_numbers_when_answers_expire_and_lie(on_expiry, cuts, expire_after):
+def test_blocks_give_the_same_numbers_when_answers_expire_and_are_flipped(on_expiry, cuts, expire_after):
     feedback_model = {"expire_after": expire_after, "on_expiry": on_expiry, "noise": (0.1, 0.2)}
     options = {"delay": Pareto(1, 0.8), "runs": 2, "gamma": [0.1, 0.3], **feedback_model}
     whole = dt.simulate("delaytron", (SPARSE, LABELS), **options)

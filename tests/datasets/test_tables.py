@@ -19,7 +19,7 @@ from delaytron import cli
 from delaytron.checks import is_sparse as is_sparse_block
 from delaytron.datasets import files, load, stream, tables
 from delaytron.datasets.tables import fit, table_source
-from optional import REAL_DATA
+from optional import REAL_DATA, needs_data
 
 
 class TestColumns:
@@ -47,7 +47,7 @@ class TestColumns:
         "labels",
         [("18446744073709551615", "18446744073709551614", "-1"), ("9007199254740993", "9007199254740992", ".5")],
     )
-    def test_labels_that_no_float_can_tell_apart_stay_apart(self, tmp_path, labels):
+    def test_labels_that_are_equal_as_floats_stay_apart(self, tmp_path, labels):
         data = self.read(tmp_path, "a,y\n" + "".join(f"1,{label}\n" for label in labels))
         assert set(data.class_names) == set(labels)
 
@@ -180,7 +180,7 @@ def frame():
 
 
 def both(path, **options):
-    """Load a file, and open it as a stream: both say the same."""
+    """Load a file, and open it as a stream; both have the same features."""
     whole, stream = dt.datasets.load(path, **options), dt.datasets.stream(path, **options)
     assert whole.feature_names == stream.feature_names
     return whole
@@ -234,7 +234,6 @@ def test_a_date_beside_another_text_is_refused_whatever_the_blocks(tmp_path, mon
 
 
 RNG = np.random.default_rng(5)
-needs_data = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real data: DELAYTRON_DATA names no folder")
 
 
 def write(path, text):
@@ -285,7 +284,7 @@ class TestMissing:
         assert data.feature_names == ("age", "city=oslo", "city=rome")
         assert data.notes[-1] == "dropped 2 of 4 rows with a missing value"
 
-    def test_cells_are_filled_with_the_mean_and_told(self, tmp_path):
+    def test_cells_are_filled_with_the_mean_and_noted(self, tmp_path):
         data = own(tmp_path, self.TEXT, missing="impute")
         assert data.feature_names == ("age", "age missing", "city=oslo", "city=rome", "city=(missing)")
         assert data.X.tolist() == [[1, 0, 0, 1, 0], [4, 1, 1, 0, 0], [3, 0, 0, 0, 1], [8, 0, 0, 1, 0]]
@@ -321,7 +320,7 @@ class TestMissing:
                 assert np.array_equal(first.X, other.X)
                 assert first.feature_names == other.feature_names
 
-    def test_what_cannot_be_is_one_line(self, tmp_path):
+    def test_errors_are_one_line(self, tmp_path):
         assert "has no value at all" in refused(own, tmp_path, "a,b,label\n1,,x\n2,,y\n", missing="impute")
         assert "all 2 rows have a missing value" in refused(own, tmp_path, "a,b,label\n1,,x\n2,,y\n", missing="drop")
         assert "missing must be one of error, drop, impute" in refused(own, tmp_path, "a,label\n1,x\n", missing="no")
@@ -342,7 +341,7 @@ class TestDates:
         assert data.feature_names == ("day", "day.weekday", "day.month")
         assert data.X[:, 1:].tolist() == [[4, 5], [5, 6]]
 
-    def test_zones_are_heeded(self, tmp_path):
+    def test_time_zones_are_converted(self, tmp_path):
         data = own(tmp_path, "t,label\n2024-05-31T10:30:00Z,x\n2024-05-31T12:30:00+02:00,y\n2024-05-31T10:30,x\n")
         assert len(set(data.X[:, 0])) == 1
 
@@ -444,7 +443,7 @@ class TestJsonLines:
         assert data.X.tolist() == [[1, 1, 0, 0, 1], [2.5, 0, 0, 0, 1], [3, 0.5, 1, 1, 0]]
 
     @pytest.mark.parametrize("line", ["{", "[1, 2]", "7", '{"a": 1', '{"a": ' + "[" * 5000 + "]" * 5000 + "}", "\x00"])
-    def test_what_is_no_object_is_named(self, tmp_path, line):
+    def test_a_line_that_is_not_an_object_is_named(self, tmp_path, line):
         path = write(tmp_path / "own.jsonl", '{"a": 1, "y": "p"}\n' + line + '\n{"a": 2, "y": "q"}\n')
         assert refused(load, path).startswith(f"{path}, line 2: ")
 

@@ -1,4 +1,4 @@
-"""The user's own files and frames: the same data whatever they come in."""
+"""The user's own files and frames: the same data in every format."""
 
 import bz2
 import csv
@@ -28,9 +28,7 @@ from delaytron.datasets.columns import MISSING, number_in
 from delaytron.datasets.dataset import Block
 from delaytron.datasets.files import ENDINGS, FORMATS, Format
 from delaytron.experiments.compare import load_for_tuning
-from optional import REAL_DATA
-
-needs_data = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real data: DELAYTRON_DATA names no folder")
+from optional import REAL_DATA, needs_data
 
 PETS = pa.table(
     {
@@ -113,7 +111,7 @@ class TestEveryFormat:
         assert_pets(load(FRAMES[kind], label=-1), "data", "the frame")
 
     @pytest.mark.parametrize("kind", FRAMES)
-    def test_a_frame_with_a_usual_label_needs_no_word(self, kind):
+    def test_a_frame_with_a_usual_label_needs_no_option(self, kind):
         frame = FRAMES[kind]
         renamed = getattr(frame, "rename_columns", None)
         ready = renamed([*PETS.column_names[:-1], "Class"]) if renamed else _rename(frame, {"species": "Class"})
@@ -126,7 +124,7 @@ class TestEveryFormat:
         assert_pets(as_dataset(pair, name="mine"), "mine", "")
         assert dt.simulate("delaytron", pair, rounds=50).final_error.shape == (1,)
 
-    def test_a_file_may_say_by_word_what_it_holds(self, tmp_path):
+    def test_the_format_of_a_file_can_be_given(self, tmp_path):
         write_text(tmp_path / "pets.txt", delimiter="\t")
         assert_pets(load(tmp_path / "pets.txt", label=4, format="tsv"), "pets", str(tmp_path / "pets.txt"))
 

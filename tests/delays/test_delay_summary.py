@@ -11,9 +11,8 @@ from scipy.stats import lognorm, pareto
 from delaytron.delays import NEVER, LogNormal, Pareto, Trace, example, parse
 from delaytron.delays.fits import STRETCHES, count_pending, fit_models, log_likelihood, log_survival, summarize
 from delaytron.errors import InvalidInput
-from optional import REAL_DATA
+from optional import needs_data
 
-real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
 recorded = st.lists(st.integers(1, 12) | st.just(-1) | st.sampled_from([100, 10**6]), min_size=1, max_size=40)
 
 
@@ -201,7 +200,7 @@ def test_any_trace_has_fits_that_can_be_pasted(delays):
         assert draw(parse(text), 3).min() >= 1
 
 
-def test_a_table_has_a_line_per_delay_with_what_is_longer():
+def test_a_table_has_a_row_per_delay_with_the_share_of_longer_ones():
     table = summarize([1, 1, 2, 4, -1]).to_table()
     assert table.column_names[:3] == ["delay", "rounds", "longer"]
     assert set(table.column_names[3:]) == {"lognormal", "pareto"}
@@ -213,13 +212,13 @@ def test_a_table_has_a_line_per_delay_with_what_is_longer():
 
 
 @pytest.mark.parametrize("delays", [100, "uniform:5", LogNormal(3, 1)])
-def test_a_model_is_no_record(delays):
+def test_a_model_is_refused(delays):
     with pytest.raises(InvalidInput, match="recorded delays must be a trace or integers, got "):
         summarize(delays)
 
 
-@real
-def test_the_replies_of_college_students_are_told():
+@needs_data
+def test_the_summary_of_the_replies_of_college_students():
     summary = summarize(example("college"))
     assert summary.never == 21_600 / 59_835
     assert summary.pending.highest == summary.pending.stretches.max() == 21_600
@@ -228,12 +227,12 @@ def test_the_replies_of_college_students_are_told():
     assert summary.waits[1.0] == 14_150_892
 
 
-@real
+@needs_data
 def test_reports_of_cases_come_in_whole_weeks():
     assert {wait % (7 * 86400) for wait in summarize(example("dengue")).waits.values()} == {0}
 
 
-@real
+@needs_data
 @pytest.mark.parametrize("name", ["college", "dengue", "retweets"])
 def test_a_fit_to_a_real_trace_is_a_maximum(name):
     summary = summarize(example(name))

@@ -1,4 +1,4 @@
-"""Traces of times: rounds are events in their order; what is missing never comes; what is wrong is named."""
+"""Traces of times: rounds are events in order; missing outcomes never come; errors name their place."""
 
 import gzip
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 import delaytron as dt
 from delaytron.delays import NEVER, Trace, example, parse
 from delaytron.errors import InvalidInput
-from optional import REAL_DATA
+from optional import REAL_DATA, needs_data
 
-real = pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the real traces: DELAYTRON_DATA names no folder")
 DAY = datetime(2024, 5, 31, 12, 0, 0)
 
 
@@ -277,12 +276,17 @@ def test_columns_that_do_not_fit_are_refused(tmp_path, columns, message):
         Trace.from_file(write(tmp_path, "event,outcome\n1,2\n"), **columns)
 
 
+def test_a_trace_needs_a_path():
+    with pytest.raises(InvalidInput, match="path must be a str or a Path that is not empty, got None"):
+        Trace.from_file(None, wait="wait")
+
+
 def test_a_file_without_a_header_has_no_columns_to_name(tmp_path):
     with pytest.raises(InvalidInput, match=r"log\.csv, line 1: there must be a header with the columns wait"):
         Trace.from_file(write(tmp_path, "1\n2\n"), wait="wait")
 
 
-@real
+@needs_data
 @pytest.mark.parametrize(
     ("name", "n_rounds", "never"), [("college", 59_835, 21_600), ("dengue", 52_987, 0), ("retweets", 15_563, 0)]
 )
@@ -294,7 +298,7 @@ def test_the_real_traces_have_the_rounds_and_losses_that_are_known(name, n_round
     assert (parse(f"trace:{name}").delays == trace.delays).all()
 
 
-@real
+@needs_data
 def test_the_time_between_message_and_reply_is_what_the_file_says():
     with gzip.open(REAL_DATA / "delays" / "college_reply_delays.csv.gz", "rt") as file:
         rows = np.loadtxt(file, delimiter=",", skiprows=1)
@@ -305,7 +309,7 @@ def test_the_time_between_message_and_reply_is_what_the_file_says():
     assert (example("college").delays[:2000][inside] == np.array(first)[inside]).all()
 
 
-@real
+@needs_data
 def test_a_simulation_plays_a_real_trace():
     data = dt.datasets.load("synsep", n_samples=2000)
     result = dt.simulate("delaytron", data, delay="trace:college", rounds=3000, runs=2)
