@@ -232,7 +232,9 @@ class Feature:
                 missing = ~dated
             else:
                 times, missing = as_microseconds(cells)
-            parts = date_parts(times) if self.hours else [*date_parts(times)[:1], *date_parts(times)[2:]]
+            parts = date_parts(times)
+            if not self.hours:
+                del parts[1]
         else:
             parts = [look_up(as_text(cells), self.values, nan) if self.values else numbers_in(cells)[0]]
             missing = ~np.isfinite(parts[0])
@@ -457,7 +459,7 @@ def dates_in(texts: Any) -> tuple[Ints, Bools]:
         dates = texts.filter(dated)
         for pattern, form in ISO_FORMS:
             dates = compute.replace_substring_regex(dates, pattern=pattern, replacement=form)
-        times[dated], dated[dated] = _parse_iso(dates)
+        times[dated], dated[dated] = _parse_iso(dates)  # in this order: the second assignment changes the mask
     return times, dated
 
 

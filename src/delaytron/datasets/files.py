@@ -132,7 +132,7 @@ def _read_delimited(
         )
     last = table.slice(max(0, table.num_rows - 1))
     if any("\n" in str(column[0].as_py()) for column in last.columns if len(column)):
-        refuse_ragged(path, delimiter, len(names))  # an unclosed quote, which has swallowed all rows after it?
+        refuse_ragged(path, delimiter, len(names))  # after an unclosed quote all rows are one cell
 
 
 # JSON lines

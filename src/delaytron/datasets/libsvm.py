@@ -92,7 +92,7 @@ def _parse(text: bytes, base: int) -> Block | None:
         return None
     ends = np.concatenate([[0], np.cumsum(pairs)])
     labels = np.zeros(numbers.size, np.bool_)
-    labels[2 * ends[:-1] + np.arange(pairs.size)] = True
+    labels[2 * ends[:-1] + np.arange(pairs.size)] = True  # before that of row i: i labels, two numbers for each pair
     rest = numbers[~labels].reshape(-1, 2)
     found = rest[:, 0]
     rises = np.ones(found.size, np.bool_)

@@ -211,7 +211,7 @@ def learner_probabilities(log: "Log", learner: Learner, advance: Advance) -> Arr
     X: Any = check_matrix(rows_of(log, bits), learner.n_features)
     scratch = private_scratch(learner)
     found = np.empty((len(log), log.n_classes))
-    with learner._lock:
+    with learner._lock:  # so that no other thread changes the weights between two rows
         for t, labels in enumerate(allowed_labels(log)):
             x = X[t : t + 1] if is_sparse(X) else X[t]
             _, found[t] = look(learner, as_row(x, learner.n_features, None), labels, scratch)

@@ -92,9 +92,9 @@ class Result:
     config : SimulationConfig, optional
         From which rows and delays can be drawn again.
     form : {"dense", "sparse"}, optional
-        How the rows were stored, on which last digits depend; not known of runs that an experiment has kept.
+        How the rows were stored, on which last digits depend; None for the stored runs of an experiment.
     majority_error : float, optional
-        The error of always playing the most frequent class of all rows; not known of runs that an experiment has kept.
+        The error of always playing the most frequent class of all rows; None for the stored runs of an experiment.
     """
 
     learner: str

@@ -123,7 +123,7 @@ def play_all(plan: BatchPlan, learners: list[Learner], jobs: list[Job], n_jobs: 
         threads = 1  # reading takes longer than playing, so as many runs as possible share one reading
         memory = MEMORY_OF_STREAM
     groups: dict[Any, list[Job]] = {}
-    for run, entry in jobs:  # a compiled loop plays side by side what has the same rule and the same kind of feedback
+    for run, entry in jobs:  # all runs of a compiled loop have the same rule and the same kind of feedback
         key = (id(learners[entry].rule), learners[entry].book.expiry, plan.noise[entry])
         groups.setdefault(key, []).append((run, entry))
     batches: list[list[Job]] = []  # each fits into its share of the memory, and every thread has some
