@@ -382,6 +382,7 @@ def test_a_model_is_created_once(service):
         {"name": ".hidden"},
         {"name": "x" * 65},
         {"name": "nul\0"},
+        {"name": "new\n"},
         {"classes": ["a"]},
         {"classes": ["a", "a"]},
         {"classes": "ab"},

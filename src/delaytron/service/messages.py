@@ -16,7 +16,7 @@ from delaytron.service.problems import Malformed, ProblemReply
 
 LONGEST_INTEGER = 4_300  # digits that Python and msgspec convert
 RECENT = 20  # decisions that are shown
-MODEL_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # cannot be a path
+MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}(?!\n)$"  # cannot be a path; in Python `$` also matches before a final \n
 IDEMPOTENCY_KEY = "^[!-~]([ -~]*[!-~])?$"  # printable ASCII
 LONGEST_KEY = 200  # characters of an Idempotency-Key
 
