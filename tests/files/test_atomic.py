@@ -88,17 +88,6 @@ def test_a_secret_is_never_readable_by_others_on_the_way(tmp_path, umask, monkey
 
 
 @posix
-def test_a_new_file_has_the_mode_that_is_wanted_from_its_first_byte(tmp_path, umask, monkeypatch):
-    seen = []
-    monkeypatch.setattr(os, "fsync", lambda _: seen.extend(mode_of(p) for p in tmp_path.iterdir()))
-    with replacing(tmp_path / "a", 0o600):
-        seen += [mode_of(p) for p in tmp_path.iterdir()]
-    replace_file(tmp_path / "b", b"new", mode=0o640)
-    assert set(seen[:3]) == {0o600}
-    assert [mode_of(tmp_path / name) for name in "ab"] == [0o600, 0o640]
-
-
-@posix
 @pytest.mark.parametrize("there", [True, False])
 def test_a_link_stays_and_what_it_points_to_is_written(there, tmp_path):
     (tmp_path / "deep").mkdir()

@@ -34,6 +34,7 @@ HINTS = {
     errno.EPERM: RIGHTS,
     errno.EROFS: "give a path on a disk that can be written",
 }
+NEW_FILE = 0o666  # its mode, less the umask
 LONGEST_NAME = 200  # bytes of a file's name that its temporary repeats; file systems allow 255
 NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)  # file systems and folders that cannot be synced
 
@@ -84,22 +85,21 @@ def cache_home() -> Path:
     return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "delaytron"
 
 
-def open_lock(path: Path, mode: int) -> int:
+def open_lock(path: Path) -> int:
     """Open a lock file and return its descriptor; create the file if necessary.
 
     Raises InvalidInput if the system refuses.
     """
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), mode)
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), NEW_FILE)
     except OSError as problem:
         raise cannot("write", path, problem) from None
 
 
-def lock_file(descriptor: int, *, wait: bool = False) -> bool:
+def lock_file(descriptor: int) -> bool:
     """Lock an open file; return True, or False if its last owner removed it meanwhile.
 
-    Raises BlockingIOError if another process holds the lock, unless `wait`. Does nothing on Windows and on file systems
-    without locks.
+    Raises BlockingIOError if another process holds the lock. Does nothing on Windows and on file systems without locks.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def lock_file(descriptor: int, *, wait: bool = False) -> bool:
     if sys.platform == "win32":
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError:  # a file system without locks
@@ -119,12 +119,11 @@ def lock_file(descriptor: int, *, wait: bool = False) -> bool:
     return os.fstat(descriptor).st_nlink > 0
 
 
-def replace_file(path: Path, *parts: bytes | memoryview, mode: int = 0o666) -> None:
+def replace_file(path: Path, *parts: bytes | memoryview) -> None:
     """Write a file atomically: after a crash there is the old file or the new one, never a part of one.
 
-    An existing file keeps its mode; a symbolic link stays, and its target is written. A new file has `mode`, less the
-    umask, from its first byte on. Temporaries of killed processes are removed. Raises OSError, with the path, if the
-    system refuses, and InvalidInput for a device or a pipe.
+    An existing file keeps its mode; a symbolic link stays, and its target is written. Temporaries of killed processes
+    are removed. Raises OSError, with the path, if the system refuses, and InvalidInput for a device or a pipe.
 
     Examples
     --------
@@ -134,13 +133,13 @@ def replace_file(path: Path, *parts: bytes | memoryview, mode: int = 0o666) -> N
     ...     Path(folder, "a.txt").read_bytes()
     b'one, two'
     """
-    with replacing(path, mode) as file:
+    with replacing(path) as file:
         for part in parts:
             file.write(part)
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file to write into, which replaces `path` when the block ends; after an error the old file stays.
 
     Raises as `replace_file` does.
@@ -159,7 +158,7 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         old = target.stat() if target.exists() else None
         # While it is written, the replacement of an existing file is readable by its owner only: the old one may be
         # secret, and its mode is set at the end.
-        temporary, file = _create_temporary(target, mode if old is None else 0o600)
+        temporary, file = _create_temporary(target, NEW_FILE if old is None else 0o600)
         with file:
             try:
                 yield file
@@ -215,9 +214,7 @@ def _resolve(path: Path) -> Path:
 def _create_temporary(target: Path, mode: int) -> tuple[Path, BinaryIO]:
     """Create and lock a temporary in the folder of a file; return its path and the open file.
 
-    Temporaries of dead processes are removed.
-
-    The names are numbered, so that the next process finds those of a killed one without listing the folder.
+    Removes the temporaries of killed processes. Their names are numbered, to be found without listing the folder.
     """
     name = target.name
     if len(os.fsencode(name)) > LONGEST_NAME:

@@ -168,7 +168,7 @@ class OwnerLock:
         self._process = os.getpid()
         self._descriptor = -1
         while True:
-            self._descriptor = open_lock(self._path, 0o666)
+            self._descriptor = open_lock(self._path)
             try:
                 if lock_file(self._descriptor):
                     break
