@@ -311,7 +311,7 @@ def test_an_id_is_issued_once(store, gathered):
     decide(store, "a")
     message = "in the id table already" if gathered else r"ids\.id"
     with pytest.raises(JournalError, match=message), transaction(store):
-        store.issue_many(["b", "b" if gathered else "a"], [0, 0], [None, None])
+        list(map(store.issue, ["b", "b" if gathered else "a"]))
     assert store.known("b") is None
     assert decide(store, "b") == 2
 

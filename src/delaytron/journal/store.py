@@ -6,7 +6,7 @@ no learner: bodies are opaque bytes. The service on PostgreSQL is a backend of i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import count
 from typing import Any, NamedTuple, Self
 
@@ -145,17 +145,6 @@ class Store(ABC):
 
         Raises JournalError, here or at the commit, if the id is not new; then the transaction must be rolled back.
         """
-
-    def issue_many(
-        self,
-        ids: Sequence[str],
-        labels: Sequence[int | None],
-        digests: Sequence[bytes | None],
-        first_seq: int | None = None,
-    ) -> None:
-        """Add several new ids, whose facts have consecutive numbers from `first_seq`."""
-        for place, (issued, label, digest) in enumerate(zip(ids, labels, digests, strict=True)):
-            self.issue(issued, label, digest, None if first_seq is None else first_seq + place)
 
     @abstractmethod
     def set_status(

@@ -332,20 +332,19 @@ class Engine:
         ids = new_ids(vectors.shape[0])
         self.writer.changing()
         first, columns = self.state.apply_many(ids, vectors, labels, now)
-        label, greedy, prob = columns.label.tolist(), columns.greedy.tolist(), columns.prob.tolist()
-        numbers = range(first, first + len(ids))
-        if self.store.keeps_facts:
-            seq = self.store.last_seq + 1
-            for number, issued in zip(numbers, ids, strict=True):
+        chosen = (columns.label.tolist(), columns.greedy.tolist(), columns.prob.tolist())
+        decided = list(zip(ids, range(first, first + len(ids)), *chosen, strict=True))
+        for issued, number, label, greedy, prob in decided:
+            if self.store.keeps_facts:
                 body = facts.encode_decided(self.state.book.play(number), labels)
                 self.store.append(facts.DECIDED, issued, body, now)
-            self._since_snapshot += len(ids)
-            self.store.issue_many(ids, label, [None] * len(ids), seq)
-        else:
-            for issued, *played in zip(ids, label, numbers, greedy, prob, strict=True):
-                self.store.issue(issued, played[0], None, None, (played[1], played[2], played[3]))
+                self._since_snapshot += 1
+            self.store.issue(issued, label, None, self.store.last_seq, (number, greedy, prob))
         names = self.state.classes.names
-        return list(map(Decision, ids, numbers, map(names.__getitem__, label), map(names.__getitem__, greedy), prob))
+        return [
+            Decision(issued, number, names[label], names[greedy], prob)
+            for issued, number, label, greedy, prob in decided
+        ]
 
     def record(self, now: Moment, id: str, chosen: Elsewhere) -> Play:
         """Record a decision that was made elsewhere; its answer is learned from with its own probability.
@@ -437,7 +436,8 @@ class Engine:
     def pack_with_ids(self) -> bytes:
         """Return the state and every id ever issued, for a file without a journal."""
         ids = {
-            issued: [*known[:3], known.correctable, _hex(known.digest), known.played] for issued, known in self._ids()
+            issued: [*known[:3], known.correctable, known.digest and known.digest.hex(), known.played]
+            for issued, known in self._ids()
         }
         more = {"names": self.state.encoder.names(), "ids": ids, "clock": self.store.clock_state()}
         return pack_state(self.state, self.recipe, more)
@@ -468,10 +468,6 @@ def input_digest(row: Row, allowed: Ints | None) -> bytes:
         hashed.update(row.indices.tobytes())
     hashed.update(b"" if allowed is None else b"among" + allowed.tobytes())
     return hashed.digest()
-
-
-def _hex(digest: bytes | None) -> str | None:
-    return None if digest is None else digest.hex()
 
 
 def _listed(name: str, given: Any) -> list[Any]:

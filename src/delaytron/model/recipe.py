@@ -134,7 +134,7 @@ def read_recipe(
     return Recipe(json.loads(json.dumps(asked)), json.loads(json.dumps(describe(made))))
 
 
-def _read_waiting(expire_after: Any, on_expiry: Any, correct_within: Any = None) -> dict[str, Any]:
+def _read_waiting(expire_after: Any, on_expiry: Any, correct_within: Any) -> dict[str, Any]:
     """Return the checked arguments of the expiry, for JSON; raise InvalidInput if they do not fit together."""
     wait = read_wait("expire_after", expire_after)
     as_wrong = check_choice("on_expiry", on_expiry, ON_EXPIRY) == "wrong"
