@@ -1,4 +1,4 @@
-"""The default learner under answers that are missing, flipped, later if they are bad, or that come in heaps.
+"""The default learner under answers that are missing, flipped, later if they are bad, or that come in batches.
 
 python benchmarks/hostile.py
 """
@@ -16,10 +16,10 @@ DATASETS = ("digits", "usps", "ecoli", "abalone", "fashion_mnist")
 WAITS = {"any answer": (500, 500), '"wrong" ten times later': (500, 5000), '"right" ten times later': (5000, 500)}
 ONLINE_ROUNDS, ONLINE_RUNS = 20_000, 5
 BOUGHT = ((0.5, 0.1), (0.1, 0.2), (0.05, 0.6))  # how often each banner makes either kind of visitor buy
-HEAPS, VISITORS, LAST, HEAP_RUNS = (1, 100, 300, 500), 1500, 500, 40
-TELLING = {
-    "told everything, D = 1": {"delay": 1},
-    "told everything, D = 5000": {"delay": 5000},
+BATCHES, VISITORS, LAST, BATCH_RUNS = (1, 100, 300, 500), 1500, 500, 40
+FEEDBACK = {
+    "every answer, D = 1": {"delay": 1},
+    "every answer, D = 5000": {"delay": 5000},
     "80 % of the answers missing, D = 5000": {"delay": "uniform:5000+missing:0.8"},
     "10 % of the answers flipped, D = 1": {"delay": 1, "noise": (0.1, 0.1)},
     "10 % of the answers flipped, D = 5000": {"delay": 5000, "noise": (0.1, 0.1)},
@@ -34,9 +34,9 @@ def simulated(data, options):
 def print_simulated():
     data = {name: dt.datasets.load(name) for name in DATASETS}
     print("| | " + " | ".join(data) + " |\n|---|" + "--:|" * len(data))
-    for telling, options in TELLING.items():
+    for name, options in FEEDBACK.items():
         cells = [error_cell(simulated(rows, options)) for rows in data.values()]
-        print(f"| {telling} | " + " | ".join(cells) + " |", flush=True)
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def play_online(data, waits, seed):
@@ -63,8 +63,8 @@ def print_online():
         print(f"| {name} | {error_cell([play_online(data, waits, seed) for seed in range(ONLINE_RUNS)])} |", flush=True)
 
 
-def play_heaps(name, heap, seed):
-    """Return how often the last visitors buy on average, if this many answers come together."""
+def play_batches(name, batch, seed):
+    """Return how often the last visitors buy on average, if answers come in batches of this size."""
     rng = np.random.default_rng(seed)
     learner = dt.LEARNERS[name](len(BOUGHT), 2, seed=seed)
     waiting, rates = [], []
@@ -72,24 +72,24 @@ def play_heaps(name, heap, seed):
         decision = learner.decide(np.eye(2)[kind])
         rates.append(BOUGHT[decision.label][kind])
         waiting.append((decision.id, bool(rng.random() < rates[-1])))
-        if len(waiting) == heap:
+        if len(waiting) == batch:
             for number, bought in waiting:
                 learner.feedback(number, correct=bought)
             waiting.clear()
     return np.mean(rates[-LAST:])
 
 
-def print_heaps():
-    """Print the rates of buying, by how many answers come together."""
+def print_batches():
+    """Print the rates of buying, by the size of a batch of answers."""
     names = (dt.DEFAULT_LEARNER, "ova_logistic")
-    print("\n| answers together | " + " | ".join(names) + " |\n|--:|" + "--:|" * len(names))
-    for heap in HEAPS:
-        cells = [error_cell([play_heaps(name, heap, seed) for seed in range(HEAP_RUNS)]) for name in names]
-        print(f"| {heap} | " + " | ".join(cells) + " |", flush=True)
+    print("\n| answers in a batch | " + " | ".join(names) + " |\n|--:|" + "--:|" * len(names))
+    for batch in BATCHES:
+        cells = [error_cell([play_batches(name, batch, seed) for seed in range(BATCH_RUNS)]) for name in names]
+        print(f"| {batch} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print_simulated()
     print_online()
-    print_heaps()
+    print_batches()

@@ -20,13 +20,14 @@ K = 10
 CLASSES = [f"class {label}" for label in range(K)]
 EPSILON = 0.02
 LETTERS = "abcdefgh"
+LOCKS = 1_000  # acquired in a row
 
 # ---------------------------------------------------------------------- in memory
 
 
-def requests(count, seed=0):
+def requests(count):
     """Return dicts of 20 named features, 12 numbers, 6 short strings and 2 booleans, and the right class of each."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     numbers = rng.normal(size=(count, 12))
     words = rng.integers(len(LETTERS), size=(count, 6))
     flags = rng.integers(2, size=(count, 2))
@@ -40,7 +41,7 @@ def requests(count, seed=0):
 
 
 def model_online(quick):
-    """Measure a decision and its answer, from named features, beside Vowpal Wabbit; and what is below it."""
+    """Measure a decision and its answer, from named features, beside Vowpal Wabbit; and parts of it."""
     pairs = 3_000 if quick else 20_000
     played = requests(pairs)
     contestants = {
@@ -126,16 +127,16 @@ def many_times(quick):
     return times[1:]
 
 
-def lock_times(count=1_000):
+def lock_times():
     """Return the nanoseconds of acquiring and releasing an uncontended lock."""
     lock = Lock()
     times = []
     for _ in range(100):
         begin = perf_counter_ns()
-        for _ in range(count):
+        for _ in range(LOCKS):
             with lock:
                 pass
-        times.append((perf_counter_ns() - begin) / count)
+        times.append((perf_counter_ns() - begin) / LOCKS)
     return times
 
 

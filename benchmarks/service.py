@@ -1,9 +1,8 @@
 """Load on the decision service beside a bare Starlette hello-world: python benchmarks/service.py [--quick].
 
 Both are processes of their own, called by this one over 32 connections, one after another in turns. The service has
-every decision on disk before it answers. First as fast as replies come, which shows how many there can be; then
-requests that come at random times, 2,000 a second on average, which shows how long one waits that is not in a queue of
-32 for ever.
+every decision on disk before it answers. First a new request as soon as a reply comes, which shows the throughput; then
+requests at random times, 2,000 a second on average, which shows the latency without a queue.
 """
 
 import argparse
@@ -45,7 +44,7 @@ FEATURES = {
 
 
 class Server:
-    """A process that says where it listens."""
+    """A server in a process of its own; its address is read from its log."""
 
     def __init__(self, *command):
         self.process = subprocess.Popen([sys.executable, *command], stderr=subprocess.PIPE, text=True)
@@ -86,7 +85,7 @@ def check(status, body, expected=200):
 
 
 async def keep_calling(server, data, due, seconds, replies):
-    """Call whenever it is due; a call that is late, as all connections were busy, has waited since then."""
+    """Call whenever a request is due; one that was due while all connections were busy is timed from then."""
     reader, writer = await asyncio.open_connection(server.host, server.port)
     for moment in due:
         begin = moment
@@ -101,7 +100,7 @@ async def keep_calling(server, data, due, seconds, replies):
 
 
 async def answer_all(target, replies):
-    """Answer the decisions, so that not more and more of them wait; the next decision learns from all of them."""
+    """Answer the decisions, so that open ones do not accumulate; the next decision learns from all of them."""
     reader, writer = await asyncio.open_connection(target.server.host, target.server.port)
     ids = [json.loads(reply)["id"] for reply in replies]
     for begin in range(0, len(ids), 1000):

@@ -30,14 +30,14 @@ def running_service(folder: str) -> Iterator[str]:
 
 
 async def ask(router: AsyncRemoteModel, user: int) -> list[bool]:
-    """Send one request after another; say of each, some requests later, whether its answer was good."""
+    """Send requests in order; report of each, some requests later, whether its answer was good."""
     rng = random.Random(user)
     good = []
     for number in range(REQUESTS):
         kind = rng.choice(["chat", "code", "proof"])
         decision = await router.decide({"kind": kind, "length": rng.random()}, id=f"user-{user}-{number}")
         good.append(rng.random() < GOOD[decision.label][kind])
-        if number >= LATE and number % 10:  # one in ten is never heard of again
+        if number >= LATE and number % 10:  # one in ten is never answered
             await router.feedback(f"user-{user}-{number - LATE}", correct=good[number - LATE])
     return good
 

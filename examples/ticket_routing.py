@@ -27,7 +27,7 @@ def read_messages(count: int | None) -> list[tuple[dict[str, float], str]]:
 
 
 def error_of(model: dt.Model, messages: list[tuple[dict[str, float], str]]) -> float:
-    """Return the share of messages whose best-looking team is the wrong one."""
+    """Return the share of messages for which the team with the highest score is wrong."""
     return float(np.mean([model.predict(words) != team for words, team in messages]))
 
 
