@@ -67,10 +67,11 @@ def comparison_document(comparison: Comparison) -> ComparisonDocument:
     )
 
 
-def comparison_table(comparison: Comparison, drawn: str = "") -> Table:
+def comparison_table(comparison: Comparison, drawn: str) -> Table:
     """Return the table of a comparison: a line per learner, the best at the largest delay first.
 
     Learners whose errors are not comparable, such as those that learn from the true label, are below the others.
+    `drawn` is a note on repeated rows, or empty.
     """
     delays = comparison.delays
     ranked = sorted(comparison.learners.items(), key=lambda item: bool(item[1][0].remark))

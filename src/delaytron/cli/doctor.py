@@ -31,7 +31,7 @@ CORE = ("delaytron", "numpy", "numba", "llvmlite")
 def doctor(json: Json = False) -> None:
     """Check this installation: versions, extras, and the folders of compiled code, downloads and data.
 
-    The exit code is 1 if something is wrong; the line says what to do.
+    The exit code is 1 if something is wrong; its line says what to do.
     """
     with busy("checking"):
         found = examine()

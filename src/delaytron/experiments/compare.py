@@ -42,7 +42,7 @@ TUNING_SEED_OFFSET = 1_000_003  # between the seed of the reported runs and that
 
 @dataclass(frozen=True)
 class Terms:
-    """What is the same for every learner of a comparison; raises InvalidInput if a number is out of range."""
+    """The terms of all learners of a comparison; raises InvalidInput if a number is out of range."""
 
     rounds: int = 100_000
     runs: int = 10
@@ -416,7 +416,7 @@ class PreparedComparison:
         """Return the comparison of these entries, which may be those so far."""
         return Comparison(self.data.name, self.terms, tuple(entries), self.left_out)
 
-    def entries(self, n_jobs: int | None = None, progress: Progress | None = None) -> Iterator[Entry]:
+    def entries(self, n_jobs: int | None, progress: Progress | None) -> Iterator[Entry]:
         """Tune and play learner by learner at every delay; yield each entry when it is finished."""
         for cls, settings in self.candidates.items():
             for data in (self.data, self.tuning_data):  # compiles, so that the times have no compilation in them

@@ -95,7 +95,7 @@ class Workers(NamedTuple):
 
     @property
     def checked(self) -> "Workers":
-        """The same; raises InvalidInput if there are no such workers."""
+        """These workers; raises InvalidInput if the kind, the number or an address is not allowed."""
         check_choice("backend", self.backend, BACKENDS)
         if self.address is not None and self.backend not in ("dask", "ray"):
             raise InvalidInput(
@@ -246,7 +246,7 @@ def execute(
             jobs = missing_jobs(wanted, store, studies)
 
 
-def missing_jobs(conditions: Iterable[Condition], store: RunStore, theory: Iterable[TheorySpec] = ()) -> list[Job]:
+def missing_jobs(conditions: Iterable[Condition], store: RunStore, theory: Iterable[TheorySpec]) -> list[Job]:
     """Return the jobs that are not in the store yet and can be played now."""
     runs = {run.key: run for condition in conditions for run in missing_runs(condition, store)}
     groups: dict[str, list[RunSpec]] = {}

@@ -423,8 +423,8 @@ def theorem_4(
 
 
 # The best constant steps, at which the bounds of the same names are the least. From W = 0 a constant step scales the
-# weights of Delaytron and changes none of its decisions, so for mistakes none of these need be known. For the value of
-# a loss, and for `HingeDelaytron`, they matter.
+# weights of Delaytron and changes none of its decisions, so mistakes do not depend on it. The value of a loss and
+# `HingeDelaytron` do.
 
 
 @formula

@@ -1,4 +1,4 @@
-"""The report of an experiment: put together from its sections, and written as a page, Markdown, CSV and figures."""
+"""The report of an experiment: its sections, written as a page, Markdown, CSV and figures."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ def compose_report(
     theory: Section | None = None,
     paper: bool = False,
 ) -> Report:
-    """Return the report; only that of the paper's experiments has its claims, and its learners against others."""
+    """Return the report; only with `paper` it judges the paper's claims and compares its learners with others."""
     ranking = rank(outcomes, paper)
     drawn = charts(outcomes, store, facts)
     sections = [
