@@ -336,6 +336,25 @@ def test_a_journal_that_cannot_be_written_is_a_503_without_a_path(tmp_path, monk
     assert decided(tmp_path) == ["a"]
 
 
+def test_metrics_count_the_requests_while_a_journal_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "PATIENCE", 0.02)
+
+    async def use(models, served):
+        async with talking_to(models) as client:
+            other = sqlite3.connect(tmp_path / "m.db", isolation_level=None)
+            other.execute("BEGIN IMMEDIATE")
+            assert (await client.post("/v1/models/m/decisions", json={"features": [1, 2]})).status_code == 503
+            failing = await client.get("/metrics")
+            other.execute("ROLLBACK")
+            other.close()
+            return failing, await client.get("/metrics")
+
+    failing, working = run(tmp_path, use)
+    assert failing.status_code == 200
+    assert 'requests_total{route="/v1/models/{name}/decisions",status="503"} 1' in failing.text
+    assert 'decisions_total{model="m"} 0' in working.text
+
+
 def test_too_many_queued_operations_are_a_429(tmp_path, monkeypatch):
     monkeypatch.setattr(writer_module, "MOST_WAITING", 3)
 

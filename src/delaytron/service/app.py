@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from logging import getLogger
 from typing import Any
@@ -151,8 +151,11 @@ class Handlers:
 
     async def metrics(self, call: Call) -> Reply:  # noqa: ARG002
         """GET /metrics."""
-        names = [] if self._backend.unready() else [model.name for model in await self._backend.models()]
-        stats = {name: await self._backend.stats(name) for name in names}
+        stats = {}
+        # A store that fails must not hide the counts of requests, which show that it does.
+        with suppress(ServiceError):
+            for model in [] if self._backend.unready() else await self._backend.models():
+                stats[model.name] = await self._backend.stats(model.name)
         return Reply(self._metrics.text(stats).encode(), media_type=METRICS_TYPE)
 
 
