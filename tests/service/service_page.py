@@ -1,7 +1,7 @@
-"""Run docs/howto/service.md as its reader would; `python tests/service/service_page.py` writes what comes out into it.
+"""Run docs/howto/service.md like a reader; `python tests/service/service_page.py` writes the output into the page.
 
-Blocks of `console` are typed into one shell: lines that begin with `$` are commands, those with `>` go on with one,
-and others are what it prints. Blocks of `python` are run as they are. The ports
+Blocks of `console` are typed into one shell: lines that begin with `$` are commands, those with `>` continue one,
+and the others are output. Blocks of `python` are run as they are. The ports
 8100 and 8101 of the page become ports that are free.
 """
 
@@ -23,7 +23,7 @@ PORT = re.compile(r"\b81\d\d\b")
 END = "this was one command"
 LONGEST = 300  # seconds
 RANDOM_ID = re.compile(r"\b[0-9a-f]{32}\b")
-VARYING = (  # what is another one each time
+VARYING = (  # parts that vary between runs
     (r'"digest":"[0-9a-f]{64}"', '"digest":"..."'),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(\+00:00|Z)", "a date"),
     (r'"(oldest_seconds|decisions_per_second|exploration)": [\d.e-]+', r'"\1": 0'),
@@ -71,7 +71,7 @@ class Shell:
         os.killpg(self._process.pid, signal.SIGKILL)
 
     def here(self, text):
-        """Return text of the page with the ports of this machine; one that is not known yet is to be found."""
+        """Return text of the page with the ports of this machine; 0 for one whose service has not started."""
         return PORT.sub(lambda found: self._ports.get(found[0], "0"), text)
 
     def run(self, command):
@@ -104,7 +104,7 @@ class Shell:
 
 
 def run_page(text, folder):
-    """Return the page with what comes out now; raise if a block of Python prints something else than it says."""
+    """Return the page with its present output; raise if Python prints something else than its comments say."""
     with Shell(folder) as shell:
         return BLOCK.sub(lambda found: _run_block(shell, *found.groups()), text)
 
@@ -136,7 +136,7 @@ def check_python(code, block):
 
 
 def normalised(text):
-    """Return a page without what is another one each time; random ids are numbered in the order in which they come."""
+    """Return a page without the parts that vary between runs; random ids are numbered in order."""
     ids = list(dict.fromkeys(RANDOM_ID.findall(text)))
     text = RANDOM_ID.sub(lambda found: f"id {ids.index(found[0])}", text)
     for pattern, instead in VARYING:

@@ -1,4 +1,4 @@
-"""The client against a real service: every request, every refusal."""
+"""The client with a real service: all requests, and their errors."""
 
 import asyncio
 import inspect
@@ -382,7 +382,7 @@ def test_an_answer_after_a_purge_raises_gone(tmp_path):
 
 
 def wrong_calls():
-    """Return calls that a model refuses, by a word for each."""
+    """Return calls that a model refuses, by their names."""
     return {
         "class": lambda model: model.decide({"n": 1}, allowed=["smal"]),
         "features": lambda model: model.decide([1.0]),

@@ -52,14 +52,14 @@ def facts_of(path):
 
 
 def taken(network, action):
-    """Return what an action says, and how many requests of it the service got whole."""
+    """Return the result of an action, and how many of its requests the service received completely."""
     before = network.seen["taken"]
     said = action()
     return said, network.seen["taken"] - before
 
 
 def totals(found):
-    """Return how often something was decided, handed out, answered and cancelled."""
+    """Return the numbers of decisions, answers and cancellations."""
     return [sum(n for (kind, _), n in found.items() if kind == known) for known in KINDS]
 
 

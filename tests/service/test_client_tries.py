@@ -1,4 +1,4 @@
-"""When a request is sent again, and after how long; and features as they are sent. Nothing is sent here."""
+"""Retries and their waits, and features as JSON; without a network."""
 
 import json
 from datetime import UTC, date, datetime, timedelta
@@ -154,7 +154,7 @@ values = st.one_of(numbers, others, st.dictionaries(names, numbers, max_size=2))
 
 
 def rows(features, xs):
-    """Return the rows of a model of its own and of a service that gets the same by JSON; None where it is refused."""
+    """Yield the encoded row of each input, None for one that is refused."""
     for x in xs:
         try:
             yield [part.tolist() for part in make_encoder(features, 10).encode(x()) if part is not None]

@@ -94,7 +94,7 @@ def note(page, name):
 
 
 def wait_for(page, condition, seconds=SOON / 1000):
-    """Wait until something is so; return what it was."""
+    """Wait until a condition is true; return its value."""
     until = monotonic() + seconds
     while not (found := condition()):
         assert monotonic() < until, "it did not come"
@@ -103,7 +103,7 @@ def wait_for(page, condition, seconds=SOON / 1000):
 
 
 def shown(page):
-    """Return what the page shows, as it should be for `stats`."""
+    """Return the figures that the page shows, in the form of `expected`."""
     return {
         "accuracy": figure(page, "accuracy"),
         "range": note(page, "accuracy").split(" with")[0],

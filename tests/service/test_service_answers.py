@@ -1,4 +1,4 @@
-"""What the service says, exactly: every answer to feedback, and every refusal."""
+"""The replies of the service: results of feedback, and errors with their messages."""
 
 import json
 import re
@@ -481,7 +481,7 @@ def test_a_damaged_journal_does_not_keep_the_others_from_being_served(tmp_path):
 
 
 def test_a_crash_while_a_model_is_created_does_not_keep_its_name(tmp_path):
-    """It may leave an empty file; the request that was not answered is sent again."""
+    """It may leave an empty file; the client retries the request."""
     Path(tmp_path, "m.db").touch()
     with serving(tmp_path) as service:
         service.make("m", features=1)

@@ -33,7 +33,7 @@ BYTES = [b"\x00", b"\xff", b'"', b"{", b"}", b"[", b"]", b",", b":", b"1e999", b
 
 
 def mutate_value(random, value):
-    """Return a JSON value in which one part is strange, missing, doubled or of another key."""
+    """Return a JSON value with one part replaced, missing, repeated, or under another key."""
     if isinstance(value, dict) and value and random.random() < 0.8:
         key = random.choice(list(value))
         changed = {random.choice([key, "id", "x"]) if random.random() < 0.1 else key: mutate_value(random, value[key])}
@@ -90,7 +90,7 @@ def send_mutated(service, random, count):
 
 
 def send_raw(service, random, count):
-    """Send what is hardly HTTP any more."""
+    """Send requests with mutated bytes, most of which are not HTTP."""
     host, port = service.url.removeprefix("http://").split(":")
     for _ in range(count):
         method, path, content = mutated(random)

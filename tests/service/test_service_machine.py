@@ -212,7 +212,7 @@ class ServiceMachine(RuleBasedStateMachine):
         assert self.call("GET", "/v1/models/m/digest")[1]["digest"] == before
 
     def abandon(self):
-        """Leave everything as a killed process does."""
+        """Leave the files as a killed process does."""
         for served in self.backend._served.values():
             served.engine.writer._finalizer.detach()
             for database in (served.engine.store._database, served.engine.store._reader):

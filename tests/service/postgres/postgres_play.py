@@ -29,7 +29,7 @@ async def serving(dsn, **options):
 
 
 def run(scenario, dsn, **options):
-    """Run a test with a backend of its own; it makes the model first, if there is none."""
+    """Run a test with a backend that is started and stopped for it; return what the test returns."""
 
     async def played():
         async with serving(dsn, **options) as backend:
@@ -56,7 +56,7 @@ async def feedback(backend, id, correct=None, name="router", **more):
 
 
 async def until(holds, what="it"):
-    """Wait until something is so."""
+    """Wait until an asynchronous condition holds."""
     end = monotonic() + PATIENCE
     while not await holds():
         assert monotonic() < end, f"{what} did not happen"
@@ -64,7 +64,7 @@ async def until(holds, what="it"):
 
 
 async def until_learned(dsn, *fronts):
-    """Wait until the learner has taken all that came, and front ends know it."""
+    """Wait until the inbox is empty and everything is published; let front ends load it."""
 
     async def settled():
         return ask(dsn, SETTLED)[0][0]

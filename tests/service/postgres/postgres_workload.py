@@ -46,7 +46,7 @@ def acknowledged_in(folder):
 
 
 async def answer_clients(dsn, folder, seed):
-    """Be a front end with clients that decide, repeat themselves, and contradict each other."""
+    """Run a front end with clients that decide, retry, and give conflicting answers."""
     acks = open_acks(folder)
     backend = PostgresBackend(dsn, learns=False)
     await backend.start()
@@ -70,7 +70,7 @@ class Client:
             await asyncio.sleep(self.random.uniform(0, 2 * PAUSE))
 
     async def decide(self):
-        """Send a request again and again until it is answered, and some even then: the answer must be the same."""
+        """Retry a request until it succeeds, and sometimes after that: the reply must be the same."""
         self.number += 1
         x = [self.random.random(), float(self.number % 3)]
         wanted = messages.DecisionRequest(x, self.random.choice([None, f"{self.name} {self.number}"]))
@@ -90,7 +90,7 @@ class Client:
             await asyncio.sleep(0.05)
 
     async def answer(self):
-        """Answer a decision of anybody, some of them twice at once or otherwise than others do."""
+        """Answer a decision of any client; sometimes twice at the same time, sometimes with a conflicting value."""
         ids = (
             [state.id for state in await self.backend.recent(NAME, 30)] if self.random.random() < 0.3 else self.decided
         )
@@ -121,7 +121,7 @@ class Client:
 
 
 async def learn(dsn, folder):
-    """Be a learner, or wait to be one; say when that changes."""
+    """Run a process that learns or waits to; acknowledge each change between the two."""
     acks = open_acks(folder)
     learner.FACTS_A_SNAPSHOT = 300
     backend = PostgresBackend(dsn)

@@ -1,4 +1,4 @@
-"""The same requests to journals in a folder and to PostgreSQL: the same is said, and the same is known afterwards."""
+"""The same requests to journals in a folder and to PostgreSQL have the same replies and the same final state."""
 
 import asyncio
 from itertools import count
@@ -37,7 +37,7 @@ NUMBERS = count()
 
 
 async def ask_one(backend, name, request):
-    """Return what is said to a request, as far as it must be the same: which class is chosen is left no choice."""
+    """Return the part of a reply that both backends must agree on; only one class is allowed in each decision."""
     what, *rest = request
     if what == "decide":
         issued, label, key = rest

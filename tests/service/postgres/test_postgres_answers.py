@@ -200,7 +200,7 @@ def test_a_conflicting_id_does_not_fail_the_others_of_its_group(dsn):
 
 
 def test_the_same_id_with_the_same_input_gets_the_same_decision(dsn):
-    """Of many at the same time, by two front ends, before and after the learner has it; alone and in a batch."""
+    """Concurrently on two front ends, before and after the learner has the decision, alone and in a batch."""
 
     async def scenario(backend):
         async with serving(dsn, learns=False) as other:
@@ -251,7 +251,7 @@ def test_the_same_idempotency_key_returns_the_stored_reply(dsn):
 
 
 def test_an_item_that_is_added_while_a_writer_ends_is_written():
-    """Clients that come back in the very step in which the writers end, and some steps later."""
+    """Items are added in the step of the loop in which a writer ends, and some steps later."""
 
     async def write(items):
         for _ in range(items[0] % 3):
@@ -330,7 +330,7 @@ def test_requests_above_the_limits_are_refused(dsn):
 
 
 def test_decisions_that_could_not_be_written_do_not_count_as_open(dsn, monkeypatch):
-    """Else a database that was away for a moment would leave a front end that refuses everything at its limit."""
+    """Otherwise a front end would refuse every decision after a short failure of the database."""
 
     async def scenario(backend):
         await make(backend)

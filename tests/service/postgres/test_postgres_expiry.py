@@ -233,7 +233,7 @@ def test_classes_are_added_and_retired_for_all_front_ends(dsn):
 
 
 def test_classes_that_are_added_concurrently_have_one_label_each(dsn):
-    """All front ends agree on which label is which, in spite of decisions for classes the learner has not heard of."""
+    """Front ends agree on the labels, also for decisions before the learner has the fact of the class."""
 
     async def scenario(backend):
         async with serving(dsn, learns=False) as other:

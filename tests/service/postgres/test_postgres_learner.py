@@ -230,7 +230,7 @@ def test_many_models_are_learned_by_one(dsn):
 
 
 def test_what_is_learned_reaches_other_front_ends(dsn):
-    """Ten right answers for one class and wrong ones for the others: soon all front ends prefer it."""
+    """After ten right answers for one class and wrong ones for the others all front ends prefer it."""
 
     async def scenario(backend):
         async with serving(dsn, learns=False) as other:
@@ -300,7 +300,7 @@ def test_idempotency_keys_are_dropped_when_they_are_old(dsn, monkeypatch):
 
 
 def test_a_learner_that_hangs_loses_its_lock(dsn, monkeypatch):
-    """Nothing can be written by it any more, whenever it wakes up; another one goes on."""
+    """It can write nothing when it goes on, because another process has taken over."""
     monkeypatch.setitem(learning.SESSION, "idle_session_timeout", "300ms")
     gate = asyncio.Event()
     hung = []
@@ -360,7 +360,7 @@ async def _alone(scenario, dsn):
 
 
 def test_a_model_that_this_version_cannot_load_does_not_stop_the_others(dsn):
-    """A newer process may have made it, with a learner that this one has not."""
+    """A newer version may have created it, with a learner that this version does not have."""
 
     async def make_both(backend):
         for name in ("router", "newer"):
