@@ -87,8 +87,8 @@ class DelayedClassifier(Classifier):  # type: ignore[misc] # without types
         self._waiting: dict[int, Key] = {}  # in the order of the decisions
         self._learner: Learner | None = None
         if self.classes is not None:
-            check_distinct("classes", self.classes)
             self._names = [_check_class(name) for name in self.classes]
+            check_distinct("classes", self._names)
             self._labels = {name: label for label, name in enumerate(self._names)}
         made = self._make_learner(max(2, len(self._names)), 1)  # raises if the learner or a parameter is wrong
         if not made.rule.restricts:

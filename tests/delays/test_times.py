@@ -141,6 +141,7 @@ def test_numbers_beyond_the_floats_are_distinguished():
 def test_never_may_be_another_number():
     assert Trace.from_times([1, 2], [0, 5], never=0).delays.tolist() == [NEVER, 1]
     assert Trace.from_waits([7, 99], never=99).delays.tolist() == [7, NEVER]
+    assert Trace.from_waits([7, 99], never=10**30).delays.tolist() == [7, 99]
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,7 @@ def test_names_and_values_of_any_kind():
         ({"parameters": {"gamma": 0.1}}, "a parameter of bandit_logit must be one of lr"),
         ({"classes": ["a", "a"]}, "no two of the same name"),
         ({"classes": [None, "a"]}, "a label must be"),
+        ({"classes": [["a"], ["b"]]}, "a label must be text, a number or True or False, got \\['a'\\]"),
         ({"classes": 3}, "classes must be a list of labels, got 3"),
         ({"classes": "ab"}, "classes must be a list of labels, got 'ab'"),
         ({"bits": 0}, "bits must be an integer of at least 1"),

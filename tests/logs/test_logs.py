@@ -193,6 +193,8 @@ def test_tables_of_other_tools_are_taken_if_they_fit(tmp_path):
         ({"classes": ["a", "a", "b"]}, "classes must be two or more different"),
         ({"classes": ["a"]}, "classes must be two or more different"),
         ({"n_classes": 1}, "n_classes must be"),
+        ({"n_classes": 10**30}, "n_classes must be at most 2147483647"),
+        ({"until": [1, 2]}, "until must have one entry"),
         ({"n_classes": None}, r"needs n_classes=K or classes=\[\.\.\.\], got neither"),
         ({"ids": ["a", "b", "a"]}, "ids must differ, got 'a' more than once"),
         ({"ids": [1, 2, 3]}, "ids must be strings"),

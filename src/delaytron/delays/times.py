@@ -253,7 +253,8 @@ def _without_missing(column: "pa.Array", never: float | None) -> "pa.Array":
         marks = MISSING if never is None else (*MISSING, f"{never:g}")
         return compute.if_else(compute.is_in(column, value_set=pa.array(marks, column.type)), None, column)
     if kind == "numbers" and never is not None:
-        mark = int(never) if float(never).is_integer() else never  # large integers would be rounded beside a float
+        # Beside a float, large integers would be rounded; beyond 64 bits there are only floats.
+        mark = int(never) if float(never).is_integer() and abs(never) < 2**63 else float(never)
         return compute.if_else(compute.equal(column, mark), None, column)
     return column
 

@@ -367,7 +367,7 @@ def _record(source: Any, never: int) -> Recorded:
     if not isinstance(source, str | Path):
         return Recorded(_checked_delays(source, never, at_index))
     text = write_trace(source) if never == NEVER_MARK else ""
-    path = Path(source)
+    path = check_path("path", source)
     content = read_content(path)
     table = as_table(path, content)
     if table is not None and len(table.names) > 1:

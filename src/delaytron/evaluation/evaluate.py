@@ -10,7 +10,7 @@ from warnings import warn
 import numpy as np
 
 from delaytron.checks import check_choice, check_integer, check_number, check_positive
-from delaytron.errors import InvalidInput, Setting, Spelling, Text, python_spelling, spelled
+from delaytron.errors import InvalidInput, Setting, Spelling, Text, python_spelling, shown, spelled
 from delaytron.evaluation.arrivals import (
     ArrivalProbability,
     ByBlock,
@@ -410,7 +410,7 @@ def _seconds(wait: Any, missing: Any) -> float | None:
             Setting("wait"),
             " is for ",
             Setting("missing"),
-            f", what no outcome in time means; got {wait!r} alone",
+            f", what no outcome in time means; got {shown(wait)} alone",
         )
         raise InvalidInput(problem, ("give ", Setting("missing"), ", too, or leave ", Setting("wait"), " out"))
     try:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS = 10_000  # of a row group
+MOST_LABELS = 2**31 - 1  # the column has 32-bit integers
 DAMAGED = (
     OSError,
     ValueError,
@@ -355,7 +356,7 @@ def from_arrays(
         "weight": None if weights is None else _floats("weights", weights, n_rows),
         "position": None if positions is None else _integers("positions", positions, n_rows, 2**31),
     }
-    last = None if until is None else int(_nanoseconds("until", [until])[0])
+    last = None if until is None else int(_one_each("until", _nanoseconds("until", [until]), 1)[0])
     known = None if actions is None else _actions(actions, len(names))
     return Log(_table(given, log_schema(kind, About(names, n_features, last, known)), n_rows))
 
@@ -392,7 +393,7 @@ def _class_names(classes: Sequence[Any] | None, n_classes: int | None) -> tuple[
                 ("a log needs ", Setting("n_classes", "K"), " or ", Setting("classes", "[...]"), ", got neither"),
                 "give one of them",
             )
-        return tuple(range(check_integer("n_classes", n_classes, at_least=2)))
+        return tuple(range(check_integer("n_classes", n_classes, at_least=2, at_most=MOST_LABELS)))
     given = _list("classes", classes)
     names = check_classes([name.item() if isinstance(name, np.generic) else name for name in given])
     if n_classes not in (None, len(names)):

@@ -64,7 +64,7 @@ def read_open_bandit(
         kind = type(source).__name__
         raise InvalidInput.of("source", "the path of a CSV file, or a dict", got=kind, hint="write it to a file first")
     actions = None if item_context is None else _read_items(check_path("item_context", item_context))
-    return _from_file(Path(source), n_actions, actions)
+    return _from_file(check_path("source", source), n_actions, actions)
 
 
 def _from_dict(given: Mapping[str, Any], n_actions: int | None) -> Log:
