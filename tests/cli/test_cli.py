@@ -265,9 +265,9 @@ class TestCompare:
         path = tmp_path / "kinds.csv"
         path.write_text("x,y,kind\n" + "".join(f"{k},{k % 7},{'ab'[k % 2]}\n" for k in range(40)))
         small = ["--label", "kind", "--delay", "2", "--runs", "1"]
-        told = "more rounds than rows: 40 rows drawn with replacement, each 2.5 times on average"
+        note = "more rounds than rows: 40 rows drawn with replacement, each 2.5 times on average"
         for words in (["compare", path, "--learner", "bandit_logit"], ["run", "--data", path]):
-            assert told in " ".join(delaytron(*map(str, words), *small, "--rounds", "100").stdout.split())
+            assert note in " ".join(delaytron(*map(str, words), *small, "--rounds", "100").stdout.split())
             assert "more rounds" not in delaytron(*map(str, words), *small, "--rounds", "40").stdout
         shown = delaytron("run", "--data", str(path), *small, "--rounds", "100", "--sampling", "epochs").stdout
         assert "40 rows in epochs, each 2.5 times on average" in " ".join(shown.split())

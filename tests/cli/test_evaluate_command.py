@@ -82,8 +82,8 @@ def test_warnings_are_printed(folder, tmp_path):
     args = ["--policy", str(tmp_path / "rare.npy"), "--policy", "uniform", "--method", "ips"]
     shown = " ".join(run(folder, *args).output.split())
     assert "rare.npy: the policy overlaps too little with the log" in shown
-    told = [entry["warnings"] for entry in json.loads(run(folder, *args, "--json").stdout)["evaluations"]]
-    assert [bool(warnings) for warnings in told] == [True, False]
+    shown_warnings = [entry["warnings"] for entry in json.loads(run(folder, *args, "--json").stdout)["evaluations"]]
+    assert [bool(warnings) for warnings in shown_warnings] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,8 @@ class TestVerify:
 
     def test_a_changed_byte_is_named_by_its_fact(self, journal):
         ((seq, body),) = execute(journal, "SELECT seq, body FROM facts WHERE kind = ? LIMIT 1 OFFSET 20", facts.DECIDED)
-        told = facts.decode_decided(body)
-        place = body.index(told.values) + 6
+        fact = facts.decode_decided(body)
+        place = body.index(fact.values) + 6
         execute(journal, "UPDATE facts SET body = ? WHERE seq = ?", flipped(body, place, 4), seq)
         result = delaytron("verify", journal)
         assert result.exit_code == 1

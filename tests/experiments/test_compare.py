@@ -1,4 +1,4 @@
-"""A comparison: fair to every learner, tuned on other seeds than those reported, the same whoever else takes part."""
+"""A comparison: fair to every learner, tuned on other seeds than those reported, independent of the other learners."""
 
 import re
 from dataclasses import replace
@@ -35,7 +35,7 @@ def settings_of(learner, data=DATA, **terms):
 
 
 def made_of(cls, setting):
-    """What tells two learners apart."""
+    """Return what distinguishes two learners."""
     learner = cls(9, 400, seed=0, **setting)
     return id(learner.rule), learner.params
 
@@ -55,18 +55,12 @@ class Refusing(dt.Delaytron):
 
 
 class Huge(dt.Delaytron):
-    """Finds no memory, and says nothing about it."""
+    """Raises a MemoryError without a message."""
 
     name = "huge"
 
     def __init__(self, *args, **options):
         raise MemoryError
-
-
-class Blind(dt.Delaytron):
-    """Says that it does not look at the example."""
-
-    remark = "does not look at the example"
 
 
 class TestTuning:

@@ -1,4 +1,4 @@
-"""Experiments: the numbers of the simulator, kept whole, resumed after anything, the same on every backend."""
+"""Experiments: specifications, stored results, interruption and resumption, equal bytes on every backend."""
 
 import json
 import os
@@ -273,7 +273,7 @@ class TestResults:
         assert '"C":"inf"' in contents[0]
         assert '"C":1.0' in contents[1]
 
-    def test_what_it_took_is_noted_and_a_line_cut_short_is_not_read(self, spec, tmp_path):
+    def test_timings_are_stored_and_a_truncated_line_is_not_read(self, spec, tmp_path):
         play(spec, tmp_path)
         store = RunStore(tmp_path)
         noted = [key for timing in store.timings() for key in timing.runs]
@@ -290,7 +290,7 @@ class TestResults:
         assert len(store.log.read_text().splitlines()) == len(before) + 3
 
     def test_a_run_and_an_experiment_play_the_same(self, tmp_path):
-        """With few non-zeros: an experiment played them as CSR, and nobody else did."""
+        """Rows with few non-zeros are played as CSR by both."""
         rng = np.random.default_rng(5)
         X = np.where(rng.random((300, 20)) < 0.15, rng.normal(size=(300, 20)), 0.0)
         path = tmp_path / "few.npz"

@@ -1,4 +1,4 @@
-"""The HTML report: one file that says what it was given, and behaves in a real browser."""
+"""The HTML report: one file with all of the report, which works in a real browser."""
 
 import json
 import re

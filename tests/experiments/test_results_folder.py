@@ -251,9 +251,9 @@ def test_runs_of_this_version_are_stored():
 def test_runs_of_a_released_version_are_read(version, tmp_path, monkeypatch):
     monkeypatch.setattr(specs, "__version__", version)
     folder = shutil.copytree(FIXTURES / version, tmp_path / "kept")
-    told = json.loads((folder / "errors.json").read_text())
-    assert errors(RunStore(folder)) == told
-    assert {path.stem for path in folder.rglob("*.parquet")} == told.keys()
+    stored = json.loads((folder / "errors.json").read_text())
+    assert errors(RunStore(folder)) == stored
+    assert {path.stem for path in folder.rglob("*.parquet")} == stored.keys()
 
 
 def test_what_this_version_has_stored_is_not_played_again(tmp_path):

@@ -1,4 +1,4 @@
-"""Clusters: the same bytes as one process, also when a worker is killed; what is not there is said in one line."""
+"""Clusters: the same bytes as one process, also when a worker is killed; errors are one line."""
 
 import os
 import re

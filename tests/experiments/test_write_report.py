@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: the same numbers as page, Markdown, CSV and figures; the section on theory."""
+"""What an experiment writes: the same numbers as page, Markdown, CSV and figures; the section on theory."""
 
 import csv
 from functools import partial
@@ -78,7 +78,7 @@ def test_only_the_report_of_the_papers_experiments_has_its_claims(left):
     folder, found, own, store = left
     spec = parse_spec(TOML.encode())
     paper = compose_report(spec, found, store, folder, {}, paper=True)
-    assert [claim.key for claim in paper.claims] == ["a", "b", "d", "e"]  # nobody played Adaptive Delaytron
+    assert [claim.key for claim in paper.claims] == ["a", "b", "d", "e"]  # Adaptive Delaytron was not played
     text = as_markdown(paper)
     for claim in paper.claims:
         assert f"## Claim ({claim.key}): {claim.verdict}\n{claim.statement}" in text

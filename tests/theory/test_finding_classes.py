@@ -25,13 +25,13 @@ class TestFindingClasses:
         plays = np.array(data.draw(st.lists(st.sampled_from([0, 1, 50, 10**4]), min_size=K, max_size=K)))
         loss = predicted + 1e-6
         P = theory.inverse_gap_chances(loss, gammas(plays, K, max(gamma, 20.0)))
-        told = theory.rounds_until_tried(n_classes=K, plays=1, least_loss=min(1.0, loss.min()))
-        assert (P[plays < 2 * K * log(K)] >= (1 - 1e-9) / told).all()
+        expected = theory.rounds_until_tried(n_classes=K, plays=1, least_loss=min(1.0, loss.min()))
+        assert (P[plays < 2 * K * log(K)] >= (1 - 1e-9) / expected).all()
 
     @pytest.mark.parametrize("K", [2, 5, 50, 200])
     @pytest.mark.parametrize("failure", [0.1, 0.01])
     def test_all_classes_are_played_within_the_rounds_of_theorem_r9(self, K, failure):
-        """With every chance as small as it may be, by inclusion and exclusion in a chain: so many classes are left."""
+        """With every chance at its least, the number of classes that were not played is a Markov chain."""
         n = theory.rounds_until_played(n_classes=K, failure=failure, least_loss=0.5)
         left = np.zeros(K + 1)
         left[K] = 1.0
@@ -60,10 +60,10 @@ class TestFindingClasses:
     @pytest.mark.parametrize("K", [2, 10, 50, 200])
     @pytest.mark.parametrize("least_loss", [0.01, 0.5])
     def test_a_class_is_tried_within_the_expected_rounds(self, K, least_loss):
-        """A class that looks as bad as can be, in rounds as doubtful as told."""
+        """A class that looks as bad as can be, in rounds of exactly this doubt."""
         chance = least_loss / (K * least_loss + 20 * (1 - least_loss))
-        told = theory.rounds_until_tried(n_classes=K, plays=1, least_loss=least_loss)
-        assert told * (1 - least_loss) <= 1 / chance <= told * (1 + 1e-12)
+        expected = theory.rounds_until_tried(n_classes=K, plays=1, least_loss=least_loss)
+        assert expected * (1 - least_loss) <= 1 / chance <= expected * (1 + 1e-12)
 
     def test_more_plays_than_make_a_class_known_are_refused(self):
         with pytest.raises(InvalidInput, match="plays must be at most 2 K ln K \\+ 1, got 21"):

@@ -58,8 +58,8 @@ class World:
         for label, error in product(range(self.K), (False, True)):
             true = self.truth[t, label]
             odds = true if error else 1 - true
-            told = predicted[label] if error else 1 - predicted[label]
-            more = ((*past, (copy, label, error)), chance * P[label] * odds, log_regret + log(odds / told))
+            chosen = predicted[label] if error else 1 - predicted[label]
+            more = ((*past, (copy, label, error)), chance * P[label] * odds, log_regret + log(odds / chosen))
             yield from self.visit(*more)
 
 
@@ -71,10 +71,10 @@ class TestLateAnswers:
 
     @worlds
     def test_the_pool_has_the_log_regret_of_the_bound_on_every_path(self, world):
-        told = theory.pooled_log_regret(n_models=world.N, max_outstanding=world.G)
+        bound = theory.pooled_log_regret(n_models=world.N, max_outstanding=world.G)
         ends = [(chance, regret) for past, chance, _, regret in world.visit() if len(past) == world.T]
         assert sum(chance for chance, _ in ends) == pytest.approx(1)
-        assert max(regret for _, regret in ends) <= told + 1e-12
+        assert max(regret for _, regret in ends) <= bound + 1e-12
 
     @worlds
     def test_the_pool_needs_one_copy_more_than_rounds_are_outstanding(self, world):
@@ -112,17 +112,17 @@ class TestLateAnswers:
     @pytest.mark.parametrize("G", [0, 1, 4])
     @pytest.mark.parametrize("bits", [1, 3])
     def test_no_forecaster_has_less_log_regret_than_the_pool_for_all_models(self, bits, G):
-        """G + 1 rounds ask for one bit of the model, and are answered together: nobody knows it before."""
+        """G + 1 rounds ask for one bit of the model, and are answered together, so that no prediction knows it."""
         loss = 0.0
         models = np.array(list(product((0, 1), repeat=bits)))
         for j in range(bits):
             possible = models[(models[:, :j] == models[0, :j]).all(axis=1)]  # all that the answers have left
             share = possible[:, j].mean()
             loss += (G + 1) * -(share * log(share) + (1 - share) * log(1 - share))  # of the best forecast there is
-        told = theory.pooled_log_regret(n_models=2**bits, max_outstanding=G)
+        bound = theory.pooled_log_regret(n_models=2**bits, max_outstanding=G)
         delays = [G + 1 - i for _ in range(bits) for i in range(G + 1)]
         assert theory.measure(delays).max_outstanding == G
-        assert loss == pytest.approx(told)
+        assert loss == pytest.approx(bound)
 
 
 FAR = 60  # steps of the odds: the lesser model has a weight below 1e-21 then
@@ -196,9 +196,9 @@ class TestTheorem:
     def test_the_gamma_of_the_learner_explores_no_more_than_corollary_r10_says(self, K, T, G):
         answers = np.maximum(0, np.arange(T) - G)
         gammas = np.maximum(1000, 4 * np.sqrt(answers * K))
-        told = theory.growing_gap_regret(n_classes=K, n_rounds=T, max_outstanding=G, log_regret=0)
+        whole = theory.growing_gap_regret(n_classes=K, n_rounds=T, max_outstanding=G, log_regret=0)
         c = 9 / 8 * (1 + 5 / (4 * K))
-        bound = told - K * (2 * K * log(K) + 1) - c * max(1000, 4 * sqrt(K * T)) * 1e-6 * T
+        bound = whole - K * (2 * K * log(K) + 1) - c * max(1000, 4 * sqrt(K * T)) * 1e-6 * T
         assert (3 * K / gammas).sum() <= bound
         assert gammas.max() <= max(1000, 4 * sqrt(K * T))
 

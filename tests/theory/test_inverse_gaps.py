@@ -15,14 +15,14 @@ class TestRound:
     @given(rounds())
     def test_a_round_is_within_theorem_r7(self, case):
         predicted, true, gamma = case
-        told = theory.inverse_gap_round(predicted, true=true, sharpness=gamma)
-        assert told.regret <= told.bound + 1e-12
+        found = theory.inverse_gap_round(predicted, true=true, sharpness=gamma)
+        assert found.regret <= found.bound + 1e-12
 
     @given(rounds(), st.floats(1e-3, 2), st.floats(1e-2, 1e3))
     def test_neither_a_large_gamma_nor_losses_up_to_one_are_needed(self, case, small, unit):
         predicted, true, _ = case
-        told = theory.inverse_gap_round(unit * predicted, true=unit * true, sharpness=small * len(true))
-        assert told.regret <= told.bound + 1e-12 * unit
+        found = theory.inverse_gap_round(unit * predicted, true=unit * true, sharpness=small * len(true))
+        assert found.regret <= found.bound + 1e-12 * unit
 
     @given(rounds())
     def test_chances_are_as_written_and_the_best_share_the_rest(self, case):
@@ -62,7 +62,7 @@ class TestRound:
         assert theory.inverse_gap_chances([0.0, 0.5], [9, 0]).tolist() == [0.5, 0.5]
 
     @pytest.mark.parametrize(
-        ("losses", "sharpness", "told"),
+        ("losses", "sharpness", "message"),
         [
             ([0.5], 9, "losses must be a 1-D array of at least 2 losses, got shape (1,)"),
             ([[0.5, 0.5]], 9, "losses must be a 1-D array of at least 2 losses, got shape (1, 2)"),
@@ -72,10 +72,10 @@ class TestRound:
             ([0.5, 0.5, 0.5], [1, 2], "sharpness must be a number or one per label, 3, got shape (2,)"),
         ],
     )
-    def test_wrong_input_is_refused_in_one_line(self, losses, sharpness, told):
+    def test_wrong_input_is_refused_in_one_line(self, losses, sharpness, message):
         with pytest.raises(InvalidInput) as error:
             theory.inverse_gap_chances(losses, sharpness)
-        assert str(error.value).startswith(told)
+        assert str(error.value).startswith(message)
 
     def test_a_round_needs_as_many_true_as_predicted_losses(self):
         with pytest.raises(InvalidInput, match="true must have one loss per label, 2, as predicted has, got 3"):
@@ -113,8 +113,8 @@ class TestProof:
 
     @given(st.floats(0, 1), st.floats(0, 1))
     def test_a_triangle_is_at_most_nine_eighths_of_the_relative_entropy(self, f, predicted):
-        true, told = np.float64(f), np.float64(predicted)
-        assert triangular(told, true) <= 9 / 8 * entropy(true, told) + 1e-12
+        true, guess = np.float64(f), np.float64(predicted)
+        assert triangular(guess, true) <= 9 / 8 * entropy(true, guess) + 1e-12
 
     @given(st.floats(1e-3, 1e3))
     def test_the_derivative_in_that_proof_is_a_perfect_square(self, u):
@@ -123,8 +123,8 @@ class TestProof:
 
     def test_nine_eighths_is_not_far_from_the_best_constant(self):
         f = 1e-7
-        told = f * np.linspace(1.5, 20, 2000)
-        best = (triangular(told, f) / entropy(np.full(2000, f), told)).max()
+        guesses = f * np.linspace(1.5, 20, 2000)
+        best = (triangular(guesses, f) / entropy(np.full(2000, f), guesses)).max()
         assert 1.115 < best < 1.117
 
 
@@ -173,8 +173,8 @@ class TestConstants:
         """Predictions that are all true, and a best label that errs half as often as all others."""
         gamma = 1e6 * K
         losses = np.append(0.4, np.full(K - 1, 0.8))
-        told = theory.inverse_gap_round(losses, true=losses, sharpness=gamma)
-        c1 = told.regret * 3 / told.bound
+        found = theory.inverse_gap_round(losses, true=losses, sharpness=gamma)
+        c1 = found.regret * 3 / found.bound
         assert c1 == pytest.approx(1 - 1 / K, rel=1e-3)
 
     def test_the_closed_form_is_the_worst_case(self):

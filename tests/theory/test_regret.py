@@ -1,4 +1,4 @@
-"""Regret: losses noted by the compiled loop = those of the weights that predict; comparators = what they promise."""
+"""Regret: losses of the compiled loop are those of the weights that predict; comparators have the least losses."""
 
 import numpy as np
 import pytest

@@ -139,8 +139,8 @@ def test_the_bounds_are_in_the_order_that_the_proofs_need(problem, delays, loss_
 def test_a_mistake_bound_of_the_literature_is_met():
     problem = {"norm": 3, "n_classes": 4, "gamma": 0.04, "radius": 0.5, "n_rounds": 2500}
     assert theory.perceptron_mistakes(norm=3, radius=0.5, comparator_loss=2) == pytest.approx(2 + 4.5 + 3)
-    told = theory.banditron_mistakes(**problem, comparator_loss=2)
-    assert told == pytest.approx(2 + 100 + 3 * 450 + 900**0.5)
+    bound = theory.banditron_mistakes(**problem, comparator_loss=2)
+    assert bound == pytest.approx(2 + 100 + 3 * 450 + 900**0.5)
     rare = theory.banditron_mistakes(norm=0.01, n_classes=2, gamma=0.5, radius=1, n_rounds=10**8, comparator_loss=0)
     assert rare == pytest.approx(5e7 + 3 * 100)  # where the root is the larger term
     sharper = theory.corollary_r3(**problem, max_outstanding=6, comparator_loss=2)
@@ -190,7 +190,7 @@ def test_a_bound_beyond_all_floats_is_infinite():
 
 
 @pytest.mark.parametrize(
-    ("terms", "told"),
+    ("terms", "message"),
     [
         ({"gamma": 0}, "gamma must be in (0, 1], got 0"),
         ({"gamma": 1.5}, "gamma must be in (0, 1], got 1.5"),
@@ -217,10 +217,10 @@ def test_a_bound_beyond_all_floats_is_infinite():
         ),
     ],
 )
-def test_wrong_input_is_refused_in_one_line(terms, told):
+def test_wrong_input_is_refused_in_one_line(terms, message):
     with pytest.raises(InvalidInput) as error:
         theory.theorem_3(**WORKED | RECEIVED | MISSING | terms)
-    assert str(error.value).startswith(told)
+    assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 120
 

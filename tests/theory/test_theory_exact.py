@@ -77,9 +77,9 @@ def test_the_estimate_is_unbiased_and_has_the_stated_moments(K, gamma, greedy, e
     U_hat, P, U = all_labels(K, gamma, greedy, 0, estimate)
     np.testing.assert_allclose(np.tensordot(P, U_hat, 1), U, atol=1e-13)
     length = np.sqrt(inner(U_hat, U_hat))
-    told = {"n_classes": K, "gamma": gamma, "greedy_right": greedy == 0, "hinge": estimate is hinge_estimate}
-    assert P @ length**2 == pytest.approx(theory.second_moment(**told), rel=1e-12)
-    assert P @ length == pytest.approx(theory.first_moment(**told), rel=1e-12)
+    terms = {"n_classes": K, "gamma": gamma, "greedy_right": greedy == 0, "hinge": estimate is hinge_estimate}
+    assert P @ length**2 == pytest.approx(theory.second_moment(**terms), rel=1e-12)
+    assert P @ length == pytest.approx(theory.first_moment(**terms), rel=1e-12)
 
 
 @instances
@@ -152,8 +152,8 @@ def test_theorem_r5_holds(case, estimate):
     beta = np.cumsum(per_round + 2 * theory.outstanding(case.delays))
     radii = np.maximum.accumulate(np.linalg.norm(case.X, axis=1))
     runs = case.all_runs(budget / (2 * radii * np.sqrt(beta)), estimate=estimate)
-    told = theory.theorem_r5(**case.problem, outstanding=case.run.outstanding, budget=budget, hinge=hinge)
-    assert case.regret(runs, "hinge" if hinge else "gated") <= told
+    limit = theory.theorem_r5(**case.problem, outstanding=case.run.outstanding, budget=budget, hinge=hinge)
+    assert case.regret(runs, "hinge" if hinge else "gated") <= limit
 
 
 @instances
@@ -171,8 +171,8 @@ def test_mistakes_are_below_r2_and_r3_and_played_ones_follow(case):
     runs = case.all_runs()
     greedy = runs.chance @ (runs.greedy != case.y).sum(1)
     played = runs.chance @ (all_plays(case.K, case.T) != case.y).sum(1)
-    told = {"n_classes": case.K, "gamma": case.gamma, "n_rounds": case.T}
-    assert played == pytest.approx(theory.played_mistakes(greedy_mistakes=greedy, **told), abs=1e-12)
+    terms = {"n_classes": case.K, "gamma": case.gamma, "n_rounds": case.T}
+    assert played == pytest.approx(theory.played_mistakes(greedy_mistakes=greedy, **terms), abs=1e-12)
     terms = case.problem | {"comparator_loss": case.comparator.sum()}
     assert greedy <= theory.corollary_r2(**terms, outstanding=case.run.outstanding)
     if case.gamma <= 0.5:
@@ -198,5 +198,5 @@ def test_the_factor_of_the_outstanding_rounds_cannot_be_smaller(T, bound, slack)
     W = np.array([[-0.4], [0.4]])
     regret = T * (1 - hinge_loss(W, np.ones(1), 1))
     terms = {"norm": np.linalg.norm(W), "n_classes": 2, "gamma": 1, "radius": 1, "n_rounds": T}
-    told = bound(**terms, outstanding=theory.outstanding(np.full(T, T)).sum())
-    assert told / regret == pytest.approx(np.sqrt(1 + slack / (2 * T)), rel=1e-12)
+    limit = bound(**terms, outstanding=theory.outstanding(np.full(T, T)).sum())
+    assert limit / regret == pytest.approx(np.sqrt(1 + slack / (2 * T)), rel=1e-12)

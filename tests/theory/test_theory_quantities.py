@@ -139,7 +139,7 @@ def test_a_million_equal_delays_are_counted_as_the_formulas_say():
     "function", [theory.missing, theory.waiting, theory.measure, theory.epochs, theory.counting_sum]
 )
 @pytest.mark.parametrize(
-    ("delays", "told"),
+    ("delays", "message"),
     [
         ([1, 0, 2], "delays must be at least 1, got 0 in round 2"),
         ([1, -1], "delays must be at least 1, got -1 in round 2"),
@@ -152,14 +152,14 @@ def test_a_million_equal_delays_are_counted_as_the_formulas_say():
         ("12", "delays must be 2 numbers, one per round, got shape () of <U2"),
     ],
 )
-def test_delays_that_are_none_are_refused_in_one_line(function, delays, told):
+def test_wrong_delays_are_refused_in_one_line(function, delays, message):
     with pytest.raises(InvalidInput) as error:
         function(delays)
-    assert str(error.value) == told
+    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: theory.outstanding([1], timing="late"), "timing must be one of before, after, got 'late'"),
         (lambda: theory.counting_sum([1], timing=None), "timing must be one of before, after, got None"),
@@ -167,8 +167,8 @@ def test_delays_that_are_none_are_refused_in_one_line(function, delays, told):
         (lambda: theory.epochs([1], count_self="yes"), "count_self must be True or False, got 'yes'"),
     ],
 )
-def test_options_that_do_not_exist_are_refused_in_one_line(call, told):
+def test_options_that_do_not_exist_are_refused_in_one_line(call, message):
     with pytest.raises(InvalidInput) as error:
         call()
-    assert str(error.value).startswith(told)
+    assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
