@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from delaytron.errors import InvalidInput
-from delaytron.logs import context_features
+from delaytron.logs import context_features, dsjson
 from delaytron.logs.dsjson import Event, Observation, Unusable, read_records
 from delaytron.model.encoders import make_encoder
 from dsjson_lines import DRINKS, MULTI, event, outcome, write
@@ -260,16 +260,17 @@ def test_a_missing_file_is_an_error(tmp_path, name):
         list(read_records(tmp_path / name))
 
 
-def test_a_line_without_an_end_takes_no_memory(tmp_path):
+def test_a_line_without_an_end_takes_no_memory(tmp_path, monkeypatch):
     path = tmp_path / "log.dsjson"
     with path.open("wb") as file:
         file.write(json.dumps(event("e1")).encode() + b"\n")
         for _ in range(64):
             file.write(b"x" * 2**20)
         file.write(b"\n" + json.dumps(event("e2")).encode())
+    monkeypatch.setattr(dsjson, "LONGEST", 2**16)
     tracemalloc.start()
     try:
-        first, long, last = read_records(path, longest=2**16)
+        first, long, last = read_records(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -278,11 +279,12 @@ def test_a_line_without_an_end_takes_no_memory(tmp_path):
     assert peak < 4 * 2**20
 
 
-def test_a_line_may_be_as_long_as_is_allowed_and_no_longer(tmp_path):
+def test_a_line_may_be_as_long_as_is_allowed_and_no_longer(tmp_path, monkeypatch):
     path = write(tmp_path / "log", [outcome("e1", 1.0), outcome("e2", 1.0)])
     size = len(path.read_bytes().splitlines()[0]) + 1
-    assert [type(record) for record in read_records(path, longest=size)] == [Observation] * 2
-    assert [type(record) for record in read_records(path, longest=size - 1)] == [Unusable] * 2
+    for longest, kind in ((size, Observation), (size - 1, Unusable)):
+        monkeypatch.setattr(dsjson, "LONGEST", longest)
+        assert [type(record) for record in read_records(path)] == [kind] * 2
 
 
 def test_the_same_actions_are_parsed_once(tmp_path):

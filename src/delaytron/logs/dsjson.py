@@ -42,7 +42,7 @@ ROWS = 1000  # per batch that is written
 VECTOR = "x"  # the namespace of features that have no names
 
 
-def read_lines(path: Path, longest: int = LONGEST) -> Iterator[tuple[int, bytes | None]]:
+def read_lines(path: Path, longest: int) -> Iterator[tuple[int, bytes | None]]:
     r"""Iterate over the lines of a file, plain or compressed, with their numbers; one that is too long is None.
 
     Examples
@@ -347,7 +347,7 @@ class Unusable(NamedTuple):
 Record = Event | Observation | Unusable
 
 
-def read_records(path: str | Path, longest: int = LONGEST) -> Iterator[Record]:
+def read_records(path: str | Path) -> Iterator[Record]:
     r"""Iterate over the records of a dsjson log, plain or compressed (.gz, .bz2, .xz); blank lines have none.
 
     A line that cannot be used is `Unusable`. Raises InvalidInput for a log of another kind, in which an event has
@@ -367,9 +367,9 @@ def read_records(path: str | Path, longest: int = LONGEST) -> Iterator[Record]:
     Observation(line=2, id='e0', reward=0.5, activates=False, received=None)
     """
     path = Path(path)
-    for number, line in read_lines(path, longest):
+    for number, line in read_lines(path, LONGEST):
         if line is None:
-            yield Unusable(number, "too_long", f"it has more than {longest:,} bytes")
+            yield Unusable(number, "too_long", f"it has more than {LONGEST:,} bytes")
         elif line:
             try:
                 yield _record(path, number, line)
