@@ -83,7 +83,8 @@ def check_settings(url: str, key: str | None, timeout: float, retries: int) -> S
         parts = urlsplit(url)
         (parts.hostname or "").encode("idna")  # raises if it cannot be a host name
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        is_url = bool(known and url.isprintable() and " " not in url and not (parts.query or parts.fragment))
+        # Also an empty query or fragment would swallow the paths that are appended.
+        is_url = bool(known and url.isprintable() and not any(mark in url for mark in " ?#"))
     except (ValueError, AttributeError, TypeError):
         is_url = False
     if not is_url:
