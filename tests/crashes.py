@@ -1,4 +1,4 @@
-"""Disks after a loss of power: made from the calls that recorder.c wrote down."""
+"""Disks after a loss of power: reconstructed from the calls that recorder.c logged."""
 
 import struct
 import subprocess
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 SECTOR = 512
 HEADER = struct.Struct("<cIqI")
-NOT_STORED = ("-shm", "-lock", "acks", "(deleted)")  # made anew by those who open the file, or not of the journal
+NOT_STORED = ("-shm", "-lock", "acks", "(deleted)")  # created again at opening, or not of the journal
 
 
 class Call(NamedTuple):

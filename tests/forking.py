@@ -1,4 +1,4 @@
-"""Processes that are there to be killed."""
+"""Child processes that tests kill."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import sys
 
 
 class Forker:
-    """A program that forks whom it is asked for, without compiling anew; each can be killed."""
+    """A program that forks children on request, so that kernels are compiled once; each child can be killed."""
 
     def __init__(self, program, *arguments, log=None):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(program.parent), *sys.path])}

@@ -1,4 +1,4 @@
-"""What users pass, refused in one short line that says what came, what is allowed, and what may have been meant."""
+"""Checks of arguments: one short line has the wrong value, what is allowed, and the nearest word."""
 
 from pathlib import Path
 
@@ -26,19 +26,19 @@ def test_an_integer_has_two_limits():
         check_integer("runs", 10, 1, 9)
 
 
-def test_a_word_that_is_nearly_right_is_told():
+def test_the_nearest_word_is_suggested():
     assert did_you_mean(7, ["7"]) == ""
     with pytest.raises(InvalidInput, match=r"order must be one of lifo, fifo, got 'filo'; did you mean fifo\?$"):
         check_choice("order", "filo", ["lifo", "fifo"])
 
 
 @pytest.mark.parametrize("path", ["a", Path("a")])
-def test_a_path_is_a_path(path):
+def test_paths_are_returned_as_path_objects(path):
     assert check_path("path", path) == Path("a")
 
 
 @pytest.mark.parametrize("path", [None, 5, "", b"a", "a\0b", "\ud800", ["a"], np.array(["a", "b"])])
-def test_what_is_no_path_is_refused(path):
+def test_invalid_paths_are_refused(path):
     with pytest.raises(InvalidInput, match=r"^log must be a str or a Path that is not empty, got ") as caught:
         check_path("log", path)
     assert str(caught.value).endswith(shown(path))

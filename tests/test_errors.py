@@ -1,4 +1,4 @@
-"""Errors carry data: every one has a hint, settings are spelled by each face, and they survive pickling."""
+"""Errors carry data: every one has a hint, each interface spells settings in its own way, and they can be pickled."""
 
 import ast
 import pickle

@@ -1,4 +1,4 @@
-"""A child of the tests: lets every write, sync or truncation of a small workload fail, one after the other.
+"""A child of the tests: lets every write, sync or truncation of a small workload fail, one at a time.
 
 `python crash_faults.py FOLDER DURABILITY KIND ERROR TIMES`, with recorder.c loaded. Prints how many sites failed, and
 how many errors came.

@@ -53,7 +53,7 @@ def whole_lines(path):
 
 
 def play_round(folder, random, number):
-    """Start all, kill them one after the other, check what is there; the file stays for the next round."""
+    """Start all, kill them in a random order, check what is there; the file stays for the next round."""
     owner = start("own", folder, f"{number}", "full")
     wait_for(owner)
     others = [start("answer", folder, f"{number} {each}") for each in range(2)]

@@ -91,7 +91,7 @@ def test_the_checksum_shows_exchanged_facts(path):
 
 
 def test_facts_out_of_order_are_an_error(path, monkeypatch):
-    """As in a damaged tree, where a loop over the numbers could go on for ever."""
+    """As in a damaged tree, where a loop over the numbers could be endless."""
     monkeypatch.setattr(sqlite, "FACTS_AFTER", sqlite.FACTS_AFTER.replace("seq > ?", "? < 99"))
     with SqliteStore(path) as store, pytest.raises(JournalError, match="not in order"):
         list(store.facts())

@@ -51,7 +51,7 @@ def test_an_answer_reaches_the_owner_once(make):
     assert take(store) == []
 
 
-def test_the_same_again_and_another(make):
+def test_the_same_answer_again_and_another_one(make):
     store, journal = make()
     decide(store, "a")
     assert journal.feedback("a", correct=True) == "accepted"
@@ -194,7 +194,7 @@ def test_the_owner_need_not_be_there(make, tmp_path):
         assert len(take(store)) == 1
 
 
-def test_after_an_error_of_the_disk_the_same_journal_goes_on(make):
+def test_a_journal_can_be_used_after_an_error_of_the_disk(make):
     store, journal = make()
     decide(store, "a")
     journal._database._connection.close()

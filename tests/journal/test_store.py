@@ -1,4 +1,4 @@
-"""Stores: the one in memory and the one in an SQLite file do the same as a few plain dictionaries."""
+"""Stores: the one in memory and the one in an SQLite file behave as a few plain dictionaries do."""
 
 import copy
 import json
@@ -53,7 +53,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
 
 
 class Tables:
-    """What a store is, said in the simplest way."""
+    """The reference: a store as plain dictionaries."""
 
     def __init__(self):
         self.facts = {}
@@ -395,7 +395,7 @@ def test_nothing_is_written_after_sqlite_ended_the_transaction_by_itself(store):
     assert decide(store, "a") == 1
 
 
-def test_the_file_is_not_made_again_if_someone_removed_it(tmp_path):
+def test_a_removed_file_is_not_created_again(tmp_path):
     with open_store(tmp_path / "a.db") as store:
         store._database._failed = True  # so that the next transaction reconnects
         for path in tmp_path.glob("a.db*"):
@@ -445,7 +445,7 @@ def test_commits_are_synced_to_a_write_ahead_log(store):
 # Compare-and-set, also between processes
 
 
-def test_of_many_who_answer_at_once_one_is_accepted(store, tmp_path):
+def test_one_of_many_simultaneous_answers_is_accepted(store, tmp_path):
     for number in range(20):
         decide(store, str(number))
 
@@ -606,7 +606,7 @@ def test_late_answers_get_the_same_reply_after_the_facts_are_gone(store, tmp_pat
         assert (view.purged(), view.is_compacted) == (3, True)
 
 
-def test_numbers_are_not_given_again_after_a_purge(tmp_path):
+def test_numbers_of_purged_facts_are_not_used_again(tmp_path):
     with open_store(tmp_path / "a.db") as store:
         decide(store, "a", now=Moment(0, 0))
         settle(store, "a", Status.CANCELLED)
@@ -714,7 +714,7 @@ def test_what_is_not_there_is_made_only_with_a_configuration(tmp_path):
 
 @pytest.mark.parametrize("protected", ["a.db", ""])
 def test_without_rights_it_is_refused(tmp_path, open_any, protected, monkeypatch):
-    """No rights bind root, by whom tests may be run; so the system's answer is given here."""
+    """Tests may run as root, who may write everything: `os.access` is replaced."""
     path = tmp_path / "a.db"
     open_store(path).close()
     monkeypatch.setattr(os, "access", lambda place, mode: place != tmp_path / protected)

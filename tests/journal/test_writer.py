@@ -255,7 +255,7 @@ def test_an_operation_within_an_operation_is_refused(opened, tmp_path):
 
 
 @pytest.mark.parametrize("store", [MemoryStore(), MemoryStore(keeps_facts=True)])
-def test_an_operation_while_reading_is_refused_since_it_could_wait_for_ever(store):
+def test_an_operation_while_reading_is_refused_since_it_would_be_a_deadlock(store):
     log = Log(store)
 
     def read():
@@ -568,7 +568,7 @@ class Interruption:
 
 
 def in_another_thread(action):
-    """Return what an action returns in another thread, which must not wait for ever."""
+    """Return what an action returns in another thread, which must not hang."""
     (result,) = in_threads(action)
     if isinstance(result, BaseException):
         raise result

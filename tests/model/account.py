@@ -1,4 +1,4 @@
-"""A plain account of what a model was told: a dict of ids, and lists of classes. It knows no learner."""
+"""A reference model in plain Python: a dict of ids, and lists of classes. It knows no learner."""
 
 from dataclasses import dataclass
 
@@ -51,7 +51,7 @@ class Account:
         return dt.ConflictingDecision if any(entry.given != given for entry, given in known) else None
 
     def decided(self, decision, allowed, given=()):
-        """Write a decision down, or compare it with the stored one; as its round begins, others expire."""
+        """Note a decision, or compare it with the noted one; others expire when its round begins."""
         if decision.id in self.entries:
             assert decision == self.entries[decision.id].decision
             return
@@ -109,7 +109,7 @@ class Account:
         return "duplicate" if entry.status == "cancelled" else dt.ConflictingFeedback
 
     def added(self, name):
-        """Return the error for a class that comes, None if there is none."""
+        """Add a class; return the error, None if there is none."""
         is_name = isinstance(name, int | str) and name is not True and name != ""
         if not is_name or name in self.active():
             return dt.InvalidInput
@@ -120,7 +120,7 @@ class Account:
         return None
 
     def retired_now(self, name):
-        """Return the error for a class that goes, None if there is none."""
+        """Retire a class; return the error, None if there is none."""
         if name is True or name not in self.active() or len(self.active()) == 1:
             return dt.InvalidInput
         self.retired.add(name)

@@ -83,18 +83,20 @@ def _priced(line, i):
 
 
 def hashes_of(journal):
-    """Return what a journal tells of its decisions, and the weights of its model, as hashes."""
+    """Return hashes of the decisions in a journal, and of the weights of its model."""
     connection = sqlite3.connect(journal)
     query = "SELECT facts.id, body, status, value FROM facts JOIN ids USING (id) WHERE kind = ? ORDER BY facts.seq"
     rows = connection.execute(query, (facts.RECORDED,)).fetchall()
     connection.close()
     decided = sha256()
     for issued, body, status, value in rows:
-        told = facts.decode_decided(body)
+        stored = facts.decode_decided(body)
         decided.update(
-            repr((issued, told.round, told.greedy, told.label, told.prob, told.allowed, status, value)).encode()
+            repr(
+                (issued, stored.round, stored.greedy, stored.label, stored.prob, stored.allowed, status, value)
+            ).encode()
         )
-        decided.update(told.values + told.extra + (told.indices or b""))
+        decided.update(stored.values + stored.extra + (stored.indices or b""))
     with dt.Model.open(journal) as model:
         learner = model._engine.state.learner
         learner.flush()

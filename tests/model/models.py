@@ -73,7 +73,7 @@ def learner_of(model):
 
 
 def abandon(model):
-    """Let go of a journal as a crash does: nothing more is written. What was acknowledged is on disk."""
+    """Abandon a journal as a crash does: nothing more is written. What was acknowledged is on disk."""
     store = model._engine.store
     writer = model._engine.writer
     writer._finalizer.detach()
@@ -110,13 +110,13 @@ def environment():
 
 
 def run_python(code, *arguments):
-    """Run code in a process of its own; return what became of it."""
+    """Run code in a process of its own; return the completed process."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
 
 
 def work(model, start, stop, **more):
-    """Make decisions and answer some; a class comes and another one goes."""
+    """Make decisions and answer some; add a class and retire another one."""
     for t in range(start, stop):
         model.decide([1, t], id=str(t), allowed=["small", "large"] if t % 7 == 0 else None, **more)
         if t % 3:

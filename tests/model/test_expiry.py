@@ -1,4 +1,4 @@
-"""Decisions that nobody answers: by rounds and by time, over jumps of the clock and restarts."""
+"""Expiry by rounds and by time, also after jumps of the clock and restarts; late answers and corrections."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ YEAR = 365 * 86400
 
 
 def is_open(model, id):
-    """Whether a decision waits still, after the model has looked at its clock."""
+    """Return whether a decision is open, after the model has expired what is due."""
     model.digest()
     return id in [decision.id for decision in model.open_decisions()]
 
@@ -89,7 +89,7 @@ def test_an_answer_at_the_last_moment_is_in_time(clock):
 
 
 @pytest.mark.parametrize("jump", [YEAR, -YEAR, 3600, -3600])
-def test_a_jump_of_the_wall_clock_lets_nothing_expire(clock, jump, tmp_path):
+def test_a_jump_of_the_wall_clock_expires_nothing(clock, jump, tmp_path):
     options = {"expire_after": "1h", "journal": tmp_path / "a.db"}
     model = small_model(**options)
     model.decide([1, 0], id="a")
@@ -120,7 +120,7 @@ def test_time_passes_while_the_process_is_down(clock, tmp_path, crash):
 
 
 @pytest.mark.parametrize(("off", "waits"), [(1200, True), (1799, True), (1800, False), (-YEAR, True)])
-def test_after_a_restart_of_the_machine_the_wall_clock_tells_how_long_it_was_off(clock, tmp_path, off, waits):
+def test_after_a_reboot_the_wall_clock_counts_the_time_that_the_machine_was_off(clock, tmp_path, off, waits):
     options = {"expire_after": "1h", "journal": tmp_path / "a.db"}
     model = small_model(**options)
     model.decide([1, 0], id="a")
@@ -135,7 +135,7 @@ def test_after_a_restart_of_the_machine_the_wall_clock_tells_how_long_it_was_off
         assert not is_open(again, "b")
 
 
-def test_a_saved_model_goes_on_waiting(clock, tmp_path):
+def test_a_loaded_model_expires_decisions_at_the_same_time(clock, tmp_path):
     model = small_model(expire_after="1h")
     model.decide([1, 0], id="a")
     clock.pass_time(1800)
@@ -148,7 +148,7 @@ def test_a_saved_model_goes_on_waiting(clock, tmp_path):
 
 
 @pytest.mark.parametrize(("learner", "own"), [("delaytron", {"gamma": 0.5}), ("bandit_logit", {})])
-def test_no_answer_in_time_is_wrong_until_right_comes(clock, learner, own):
+def test_an_expired_decision_counts_as_wrong_until_it_is_corrected(clock, learner, own):
     by_time = dt.Model(["x", "y"], learner=learner, features=2, seed=3, expire_after="1h", on_expiry="wrong", **own)
     by_rounds = dt.LEARNERS[learner](2, 2, seed=3, expire_after=2, on_expiry="wrong", **own)
     for t in range(1, 21):
@@ -161,12 +161,12 @@ def test_no_answer_in_time_is_wrong_until_right_comes(clock, learner, own):
         if t % 5 == 1 and t > 1:
             assert by_time.feedback(str(t), correct=False) == by_rounds.feedback(t, correct=False) == "accepted"
     assert learner_of(by_time).weights.tobytes() == by_rounds.weights.tobytes()
-    told = by_time.stats()
-    assert (told.corrected, told.late) == (4, 0)
-    assert told.answered == 7
+    stats = by_time.stats()
+    assert (stats.corrected, stats.late) == (4, 0)
+    assert stats.answered == 7
 
 
-def test_late_answers_of_every_kind_are_taken_once(clock, tmp_path):
+def test_answers_of_every_kind_correct_an_expiry_once(clock, tmp_path):
     model = small_model(expire_after="1h", on_expiry="wrong", journal=tmp_path / "a.db")
     for name in "abcd":
         model.decide([1, 0], id=name)
@@ -203,7 +203,7 @@ def late(tmp_path):
         yield model
 
 
-def test_the_first_late_answer_is_recorded_and_teaches_nothing(late, tmp_path):
+def test_the_first_late_answer_is_kept_and_not_learned_from(late, tmp_path):
     before = parts_of(learner_of(late))
     assert late.feedback("a", correct=True) == "late"
     after_it = late.digest()
@@ -223,7 +223,7 @@ def test_the_first_late_answer_is_recorded_and_teaches_nothing(late, tmp_path):
     assert [(row["id"], row["status"], row["outcome"]) for row in rows] == [("a", "expired", 1.0), ("b", "open", None)]
 
 
-def test_a_recorded_answer_outlives_a_restart(late, tmp_path):
+def test_a_late_answer_is_kept_over_a_restart(late, tmp_path):
     assert late.feedback("a", correct=False) == "late"
     late.close()
     with dt.Model.open(tmp_path / "a.db") as again:
@@ -254,10 +254,10 @@ def test_within_0_nothing_is_corrected(tmp_path, clock, expire_after, within, st
         assert model.feedback("2", correct=True) == ("accepted" if expire_after == 1 else "late")
         model.decide([1, 3])
         model.decide([1, 4])
-        told = model.stats()
-        assert (told.expired, told.corrected, told.late) == (3, 0, 2 if expire_after == 1 else 3)
+        stats = model.stats()
+        assert (stats.expired, stats.corrected, stats.late) == (3, 0, 2 if expire_after == 1 else 3)
         model.digest()  # releases what was applied
-        assert len(model._engine.state.book.kept) == told.open
+        assert len(model._engine.state.book.kept) == stats.open
         if stored:
             assert verify_journal(tmp_path / "a.db").mismatch is None
             digest = model.digest()

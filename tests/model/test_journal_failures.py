@@ -195,7 +195,7 @@ def test_an_interrupted_model_in_memory_goes_on(monkeypatch, kind, after):
     assert learner_of(model).n_classes == len(model._engine.state.classes.names)
 
 
-def test_what_was_acknowledged_and_lost_is_told(path, monkeypatch, clock):
+def test_the_loss_of_acknowledged_facts_is_raised(path, monkeypatch, clock):
     model, twin = small_model(journal=path, durability="batched"), small_model()
     assert model.at_risk == (0.05, 1000)
     for one in (model, twin):

@@ -1,4 +1,4 @@
-"""A model and its journal: it goes on after a close, a crash, a failing disk; others answer; one owner at a time."""
+"""A model and its journal: it continues after a close or a crash, and refuses other configurations and formats."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("leave", [dt.Model.close, abandon], ids=["close", "crash"])
 @pytest.mark.parametrize("every", [20_000, 7, 1])
-def test_a_model_goes_on_where_it_was(path, clock, monkeypatch, leave, every):
+def test_a_model_continues_after_a_close_and_a_crash(path, clock, monkeypatch, leave, every):
     monkeypatch.setattr(engine, "FACTS_A_SNAPSHOT", every)
     options = {"expire_after": 12, "on_expiry": "wrong"}
     twin = small_model(**options)
@@ -134,18 +134,18 @@ def test_names_of_features_survive_a_crash(path, monkeypatch, every):
         model.decide({"common": 1, f"own{t}": 2, "text": f"word{t} and another"})
     digest = model.digest()
     x = {"common": 1, "own3": 1, "own11": 1, "text": "word4 word11"}
-    told = model.explain(x)
+    before = model.explain(x)
     abandon(model)
     with dt.Model.open(path) as again:
         assert again.digest() == digest
         for t in range(12):
             (name,) = again.explain({f"own{t}": 1}).features
             assert f"own{t}" in name.split(" or ")
-        assert again.explain(x) == told
+        assert again.explain(x) == before
     with SqliteStore(path) as store:
         stored = [facts.decode_decided(fact.body) for fact in store.facts() if fact.kind == facts.DECIDED]
-    told = [name for decided in stored for _, name in decided.names]
-    assert len(told) == len(set(told)) == 3 + 12 * 2  # each of them once
+    names = [name for decided in stored for _, name in decided.names]
+    assert len(names) == len(set(names)) == 3 + 12 * 2  # each of them once
 
 
 def test_names_in_a_fact_are_bounded(path):
@@ -201,7 +201,7 @@ def test_a_damaged_snapshot_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
-def test_what_is_settled_may_go_and_is_remembered(tmp_path, clock, monkeypatch, on_expiry):
+def test_after_a_purge_settled_decisions_get_the_same_replies(tmp_path, clock, monkeypatch, on_expiry):
     monkeypatch.setattr(engine, "FACTS_A_SNAPSHOT", 10)
     path = tmp_path / "a.db"
     model = small_model(journal=path, expire_after="60s", on_expiry=on_expiry)
@@ -292,7 +292,7 @@ def test_a_restart_leaves_no_trace_of_common_parameters(tmp_path, monkeypatch, c
 
 
 @pytest.mark.parametrize("name", by_learner(["perceptron", "bandit_logit"]))
-def test_other_processes_answer_as_the_learner_wants(tmp_path, clock, name):
+def test_other_processes_give_the_answers_that_the_learner_takes(tmp_path, clock, name):
     path = tmp_path / "a.db"
     model, twin = (dt.Model([1, 2, 3], learner=name, features=2, seed=5, **where) for where in ({"journal": path}, {}))
     with model, dt.Journal(path) as journal:

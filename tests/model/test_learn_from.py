@@ -374,7 +374,7 @@ def row(x):
     return Row(None, np.array(x, float))
 
 
-def test_an_recorded_decision_is_learned_from_by_its_own_probability(tmp_path):
+def test_a_recorded_decision_is_learned_from_by_its_own_probability(tmp_path):
     """Banditron's update, by hand: x (1[right] / p - 1) where the greedy label was played."""
     with make(tmp_path / "a.db", "banditron", gamma=0.3) as model:
         engine = model._engine
@@ -408,7 +408,7 @@ def test_recorded_and_own_decisions_are_replayed(tmp_path, learner):
         assert again.digest() == found.hash
 
 
-def test_an_own_decision_that_is_recorded_teaches_the_same(tmp_path):
+def test_recording_the_decisions_of_another_model_gives_the_same_weights(tmp_path):
     """What one model decides, another records: with the same answers both end with the same weights."""
     with make(tmp_path / "a.db") as one, make(tmp_path / "b.db") as other:
         rng = np.random.default_rng(0)
@@ -426,7 +426,7 @@ def test_an_own_decision_that_is_recorded_teaches_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("learner", ["newtron", "soba", "gap", "hinge_delaytron"])
-def test_what_a_learner_notes_of_a_round_is_found_again_when_it_is_recorded(tmp_path, learner):
+def test_a_recorded_round_has_the_extra_numbers_of_its_learner(tmp_path, learner):
     """A log has no notes: if only the label were allowed, newtron would note a certainty, and not learn."""
     with make(tmp_path / "a.db", learner) as one, make(tmp_path / "b.db", learner) as other:
         rng = np.random.default_rng(0)
@@ -466,7 +466,7 @@ def test_what_was_learned_from_a_log_is_replayed_where_rows_are_standardised(tmp
 
 
 @pytest.mark.parametrize("prob", [0.0, -0.1, 1.1, float("nan")])
-def test_a_probability_that_is_none_is_refused(tmp_path, prob):
+def test_an_invalid_probability_is_refused(tmp_path, prob):
     with make(tmp_path / "a.db") as model:
         engine = model._engine
         before = model.digest()

@@ -1,4 +1,4 @@
-"""Models that begin with a log: decisions, probabilities and answers are those of the log, however its lines stand."""
+"""Models that begin with a log: they have its decisions, probabilities and answers, in whatever order its lines are."""
 
 import json
 import sqlite3
@@ -51,7 +51,7 @@ def import_lines(folder, *logs, journal="shop.db", options=None, strict=False, *
 
 
 def table_of(path):
-    """Return what a journal has of every decision, in order: what was decided, and what became of it."""
+    """Return what a journal has of every decision, in order: what was decided, its status and its answer."""
     connection = sqlite3.connect(path)
     query = "SELECT facts.id, body, status, value FROM facts JOIN ids USING (id) WHERE kind = ? ORDER BY facts.seq"
     rows = connection.execute(query, (facts.RECORDED,)).fetchall()
@@ -64,7 +64,7 @@ def answers_of(path):
 
 
 def agrees(path):
-    """Assert that a journal agrees with itself and opens as the model that it tells of; return its hash."""
+    """Assert that a journal agrees with itself and opens as the model of its facts; return its hash."""
     found = verify_journal(path)
     assert found.mismatch is None
     with dt.Model.open(path) as model:
@@ -85,8 +85,8 @@ def test_a_log_of_personalizer(tmp_path):
     assert (found.reading.events, learned.recorded, learned.recorded_before, learned.answered) == (12, 12, 0, 12)
     assert not found.omitted
     assert not found.unused_answers
-    for i, (issued, (told, status, value)) in enumerate(table_of(path).items()):
-        assert (issued, told.round, told.label, told.prob, status, value) == (
+    for i, (issued, (decided, status, value)) in enumerate(table_of(path).items()):
+        assert (issued, decided.round, decided.label, decided.prob, status, value) == (
             f"e{i}",
             i + 1,
             i % 3,
@@ -94,25 +94,25 @@ def test_a_log_of_personalizer(tmp_path):
             Status.ANSWERED,
             i % 2,
         )
-        assert told.allowed is None
+        assert decided.allowed is None
     agrees(path)
 
 
 def test_its_features_are_hashed_as_a_dict_is(tmp_path):
     """The rows of the journal are those that a model, and scikit-learn, make of the same context."""
     _, path = import_lines(tmp_path, [event("e0", context=context(4)), event("e1", context={"User": {"age": 31}})])
-    told = table_of(path)
+    table = table_of(path)
     hashed = FeatureHasher(2**10).transform(
         [{"FromUrl.season=summer": 1, "FromUrl.n": 4, "User.member": 1}, {"User.age": 31}]
     )
-    for (decided, _, _), expected in zip(told.values(), hashed, strict=True):
+    for (decided, _, _), expected in zip(table.values(), hashed, strict=True):
         dense = np.zeros(2**10)
         dense[decided.row.indices] = decided.row.values
         np.testing.assert_array_equal(dense, expected.toarray()[0])
     with dt.Model.open(path) as model:
         model.decide({"FromUrl": {"season": "summer", "n": 4}, "User": {"member": True}}, id="live")
         again = model._engine.state.learner.book.play(3)
-        first = told["e0"][0].row
+        first = table["e0"][0].row
         assert again.x.indices.tolist() == first.indices.tolist()
         assert again.x.values.tolist() == first.values.tolist()
         assert set(model.explain(context_features(context(4))).features) == {
@@ -122,7 +122,7 @@ def test_its_features_are_hashed_as_a_dict_is(tmp_path):
         }
 
 
-def test_the_model_goes_on(tmp_path):
+def test_the_imported_model_can_be_used(tmp_path):
     """A late answer comes after the import, to an open decision of the log; new decisions are the model's own."""
     _, path = import_lines(tmp_path, [event("e0"), event("e1", reward=1.0)])
     with dt.Model.open(path) as model:
@@ -135,7 +135,7 @@ def test_the_model_goes_on(tmp_path):
     agrees(path)
 
 
-def test_it_is_what_adopting_one_by_one_would_be(tmp_path):
+def test_an_import_equals_recording_one_by_one(tmp_path):
     lines = [event(f"e{i}", i % 3, 0.2 + i / 100, i % 2, context=context(i)) for i in range(40)]
     _, path = import_lines(tmp_path, lines)
     with dt.Model(DRINKS, bits=10, seed=7, journal=tmp_path / "b.db") as other:
@@ -151,11 +151,11 @@ def test_it_is_what_adopting_one_by_one_would_be(tmp_path):
     with dt.Model.open(path) as model:
         model._engine.state.learner.flush()
         np.testing.assert_array_equal(model._engine.state.learner.weights, expected)
-    rows = [(told.greedy, told.extra) for told, _, _ in table_of(path).values()]
-    assert rows == [(told.greedy, told.extra) for told, _, _ in table_of(tmp_path / "b.db").values()]
+    rows = [(decided.greedy, decided.extra) for decided, _, _ in table_of(path).values()]
+    assert rows == [(decided.greedy, decided.extra) for decided, _, _ in table_of(tmp_path / "b.db").values()]
 
 
-def test_it_learns_what_the_log_teaches(tmp_path):
+def test_the_imported_model_predicts_the_best_actions(tmp_path):
     rng = np.random.default_rng(0)
     lines = []
     for i in range(600):
@@ -171,12 +171,12 @@ def test_it_learns_what_the_log_teaches(tmp_path):
     assert found.mean_reward_margin == pytest.approx(margin, rel=1e-6)
 
 
-# Joins: however the lines stand
+# Joins: whatever the order of the lines
 
 
 @st.composite
 def logs(draw):
-    """Draw events and outcomes: rewards beside their event, before it, after it, twice, for nobody, or none."""
+    """Draw events and outcomes: rewards beside their event, before it, after it, twice, without an event, or none."""
     n_events = draw(st.integers(1, 12))
     rewards = st.sampled_from([0.0, 0.1, 0.25, 1.0])
     lines = []
@@ -221,9 +221,9 @@ def test_every_event_has_the_answer_that_belongs_to_it(tmp_path, lines, default)
     expected = joined(lines, default)
     assert answers_of(path) == expected
     events = [line for line in lines if "c" in line]
-    for line, (told, status, value) in zip(events, table_of(path).values(), strict=True):
-        assert bits_of(told.prob) == bits_of(line["_label_probability"])
-        assert told.label == line["_labelIndex"]
+    for line, (decided, status, value) in zip(events, table_of(path).values(), strict=True):
+        assert bits_of(decided.prob) == bits_of(line["_label_probability"])
+        assert decided.label == line["_labelIndex"]
         assert status == (Status.OPEN if value is None else Status.ANSWERED)
     known = [reward for reward in expected.values() if reward is not None]
     assert (found.learned.answered, found.open) == (len(known), len(expected) - len(known))
@@ -240,7 +240,7 @@ def _own_answer(line, lines, default):
 
 
 @given(logs(), st.randoms())
-def test_answers_are_joined_wherever_their_lines_stand(tmp_path, lines, random):
+def test_answers_are_joined_wherever_their_lines_are(tmp_path, lines, random):
     """Moved to other places, and to other files, the first outcome of each event is the same answer."""
     folder = tmp_path / str(next(folders))
     folder.mkdir()
@@ -263,7 +263,7 @@ def test_answers_are_joined_wherever_their_lines_stand(tmp_path, lines, random):
 
 @settings(max_examples=10)
 @given(logs())
-def test_answers_that_stand_before_their_events_are_as_good_as_those_beside_them(tmp_path, lines):
+def test_answers_before_their_events_have_the_effect_of_those_beside_them(tmp_path, lines):
     """Then nothing is late, and the whole state is the same: every bit of what was learned."""
     folder = tmp_path / str(next(folders))
     folder.mkdir()
@@ -280,7 +280,7 @@ def test_answers_that_stand_before_their_events_are_as_good_as_those_beside_them
         assert agrees(one) == agrees(other)
 
 
-def test_an_outcome_replaces_what_the_service_took_for_none(tmp_path):
+def test_an_outcome_replaces_the_default_of_the_service(tmp_path):
     """The service counted 0 when the time was over; the outcome came later, and is the answer."""
     lines = [event("e0", reward=0.0, observed=False), event("e1", reward=0.0, observed=False), outcome("e0", 1.0)]
     _, path = import_lines(tmp_path, lines)
@@ -288,7 +288,7 @@ def test_an_outcome_replaces_what_the_service_took_for_none(tmp_path):
 
 
 def test_answers_are_late_as_they_were(tmp_path):
-    """The answer is learned where its line stands, so that the order of facts is that of the log."""
+    """The answer is learned at the place of its line, so that the order of facts is that of the log."""
     _, path = import_lines(tmp_path, [event("e0"), event("e1", reward=1.0), outcome("e0", 0.5), event("e2")])
     connection = sqlite3.connect(path)
     rows = connection.execute("SELECT kind, id FROM facts WHERE id IS NOT NULL ORDER BY seq").fetchall()
@@ -414,7 +414,7 @@ def test_rewards_of_late_outcomes_must_be_within_as_well(tmp_path):
         ({"default": 2.0}, "default_reward must be from 0 to 1, got 2"),
     ],
 )
-def test_scales_that_are_none_are_refused(tmp_path, terms, words):
+def test_invalid_scales_are_refused(tmp_path, terms, words):
     with pytest.raises(InvalidInput, match=words):
         import_lines(tmp_path, [event("e0")], **terms)
 
@@ -431,7 +431,7 @@ def test_learners_that_take_right_or_wrong_only(tmp_path):
     assert not (tmp_path / "b.db").exists()
 
 
-def test_dropped_events_count_in_the_mean_as_those_they_stand_for(tmp_path):
+def test_dropped_events_are_weighted_in_the_mean(tmp_path):
     lines = [event("e0", reward=1.0, pdrop=0.75), event("e1", reward=0.0), event("e2", pdrop=0.5), outcome("e2", 0.0)]
     found, _ = import_lines(tmp_path, lines)
     assert found.mean_reward == pytest.approx(4 / 7)
@@ -441,7 +441,7 @@ def test_dropped_events_count_in_the_mean_as_those_they_stand_for(tmp_path):
 # Actions and classes
 
 
-def test_actions_are_told_apart_by_what_every_one_has(tmp_path):
+def test_actions_are_named_by_what_every_one_has(tmp_path):
     untagged = [{"i": {"id": name}, "Name": name.upper()} for name in DRINKS]
     found, _ = import_lines(tmp_path, [event("e0"), event("e1", multi=untagged)], journal="a.db")
     assert (found.reading.names.way, found.classes) == ("i.id", DRINKS)
@@ -455,7 +455,7 @@ def test_actions_are_told_apart_by_what_every_one_has(tmp_path):
     assert (found.reading.names.way, found.classes, found.reading.names.lost) == ("number", [1, 2, 3], {})
 
 
-def test_the_user_says_what_tells_actions_apart(tmp_path):
+def test_the_user_says_what_names_actions(tmp_path):
     multi = [{"id": k, "Item": {"sku": f"s{k}"}} for k in (5, 6, 7)]
     found, path = import_lines(tmp_path, [event("e0", 1, multi=multi), event("e1", multi=MULTI)], action="Item.sku")
     assert (found.reading.names.way, found.classes) == ("Item.sku", ["s5", "s6", "s7"])
@@ -473,9 +473,9 @@ def test_the_user_says_what_tells_actions_apart(tmp_path):
 def test_actions_that_cannot_be_chosen_are_not_allowed(tmp_path):
     lines = [event("e0", 1, multi=MULTI), event("e1", 0, multi=MULTI[::2]), event("e2", 1, multi=[MULTI[2], MULTI[0]])]
     _, path = import_lines(tmp_path, lines)
-    told = [decided for decided, _, _ in table_of(path).values()]
-    assert [one.label for one in told] == [1, 0, 0]
-    allowed = [None if one.allowed is None else np.frombuffer(one.allowed, "<u4").tolist() for one in told]
+    decisions = [decided for decided, _, _ in table_of(path).values()]
+    assert [one.label for one in decisions] == [1, 0, 0]
+    allowed = [None if one.allowed is None else np.frombuffer(one.allowed, "<u4").tolist() for one in decisions]
     assert allowed == [None, [0, 2], [0, 2]]
     agrees(path)
 
@@ -486,9 +486,9 @@ def test_the_user_says_which_classes_count(tmp_path):
     )
     assert found.classes == ["Tea", "Latte", "Cappucino"]
     assert dict(found.omitted) == {"other_class": 1}
-    told = [decided for decided, _, _ in table_of(path).values()]
-    assert [one.label for one in told] == [2, 1]
-    assert [np.frombuffer(one.allowed, "<u4").tolist() for one in told] == [[1, 2], [1, 2]]
+    decisions = [decided for decided, _, _ in table_of(path).values()]
+    assert [one.label for one in decisions] == [2, 1]
+    assert [np.frombuffer(one.allowed, "<u4").tolist() for one in decisions] == [[1, 2], [1, 2]]
     agrees(path)
     found, path = import_lines(tmp_path, [event("e0", 1, multi=[{}, {}])], journal="b.db", classes=("2", "1", "3"))
     assert (found.classes, table_of(path)["e0"][0].label) == ([2, 1, 3], 0)
@@ -565,7 +565,7 @@ def test_a_log_without_events_makes_no_journal(tmp_path):
         assert not (tmp_path / f"{number}.db").exists()
 
 
-def test_wrong_settings_are_told_before_a_log_is_read(tmp_path):
+def test_wrong_settings_are_refused_before_a_log_is_read(tmp_path):
     with pytest.raises(InvalidInput, match="learner must be"):
         import_dsjson(
             [tmp_path / "absent"],
@@ -579,7 +579,7 @@ def test_wrong_settings_are_told_before_a_log_is_read(tmp_path):
         import_dsjson([tmp_path], tmp_path / "a.db", EventTerms(), OPTIONS)
 
 
-def test_what_was_not_begun_by_an_import_is_refused(tmp_path):
+def test_a_journal_that_no_import_created_is_refused(tmp_path):
     with dt.Model(DRINKS, bits=10, journal=tmp_path / "shop.db") as model:
         model.decide({"hour": 7})
     before = (tmp_path / "shop.db").read_bytes()
@@ -603,7 +603,7 @@ def test_what_was_not_begun_by_an_import_is_refused(tmp_path):
         ({"options": {"seed": 8}}, "made with seed=7, not 8"),
     ],
 )
-def test_an_import_goes_on_as_it_was_begun(tmp_path, change, words):
+def test_an_import_is_continued_with_the_same_settings(tmp_path, change, words):
     import_lines(tmp_path, [event("e0")])
     with pytest.raises(InvalidInput) as caught:
         import_lines(tmp_path, [event("e0"), event("e1")], **change)
@@ -632,8 +632,8 @@ def test_a_second_log_is_added(tmp_path):
 
 @settings(max_examples=15)
 @given(logs(), st.integers(0, 25), st.integers(1, 5))
-def test_an_import_that_broke_off_goes_on_to_the_bit(tmp_path, lines, stop, batch):
-    """Interrupted after any transaction and begun again, it ends as if it had not been."""
+def test_an_interrupted_import_continues_to_the_bit(tmp_path, lines, stop, batch):
+    """Interrupted after any transaction and started again, it ends with the same state."""
     folder = tmp_path / str(next(folders))
     folder.mkdir()
 
@@ -674,7 +674,7 @@ def test_decisions_expire_as_the_model_says(tmp_path):
     agrees(path)
 
 
-def test_the_journal_says_how_it_was_begun(tmp_path):
+def test_the_journal_has_the_settings_of_its_import(tmp_path):
     _, path = import_lines(tmp_path, [event("e0")], high=5.0, default=1.0)
     connection = sqlite3.connect(path)
     ((config,),) = connection.execute("SELECT value FROM meta WHERE name = 'config'").fetchall()
@@ -710,7 +710,7 @@ def changed(line, place, value):
 
 @given(st.lists(st.tuples(places, json_values), min_size=1, max_size=4), st.binary(max_size=30), st.booleans())
 def test_any_log_is_imported_or_refused_in_one_line(tmp_path, changes, noise, own):
-    """Whatever stands in a line: the journal agrees with itself, or there is none and one line says why."""
+    """Whatever is in a line: the journal agrees with itself, or there is none and one line says why."""
     folder = tmp_path / str(next(folders))
     folder.mkdir()
     lines = [event("good", reward=1.0), *(changed(event(f"e{i}", reward=1.0), *c) for i, c in enumerate(changes))]
@@ -733,7 +733,7 @@ EXPECTED = json.loads(Path(__file__).with_name("fixtures").joinpath("imported.js
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_import_learns_the_same_bits_as_ever(tmp_path, way):
+def test_an_import_learns_the_same_bits_as_when_they_were_recorded(tmp_path, way):
     log, journal = write(tmp_path / "log.dsjson", lines_of(way)), tmp_path / "shop.db"
     args = ["import", log, "--journal", journal, "--bits", 10, "--seed", 7, *WAYS[way]]
     result = CliRunner().invoke(cli.app, list(map(str, args)), prog_name="delaytron")

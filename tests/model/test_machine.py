@@ -1,6 +1,6 @@
 """Anything in any order: a model with a journal, its twin in memory, and a plain Python account of ids and classes.
 
-After every step both models have the same digest, and the account agrees with what they tell. After every error the
+After every step both models have the same digest, and the account agrees with what they return. After every error the
 digest is what it was before.
 """
 
@@ -213,9 +213,9 @@ class Machine(RuleBasedStateMachine):
     @rule(x=dicts, allowed=some_names)
     def look(self, x, allowed):
         assert self.both(lambda model: model.predict(x)) in self.account.active()
-        told = self.both(lambda model: model.probabilities(x, allowed=allowed))
+        probabilities = self.both(lambda model: model.probabilities(x, allowed=allowed))
         if self.account.allows(allowed):
-            assert set(told) == set(self.account.active() if allowed is None else allowed)
+            assert set(probabilities) == set(self.account.active() if allowed is None else allowed)
         assert self.both(lambda model: model.explain(x).scores).keys() == set(self.account.active())
         self.changed = False
 
@@ -234,14 +234,14 @@ class Machine(RuleBasedStateMachine):
         for model in (self.model, self.twin):
             assert [decision.id for decision in model.open_decisions()] == self.account.ids("open")
             assert model.classes == self.account.active()
-            told = model.stats()
-            assert (told.decisions, told.open) == (len(self.account.entries), len(self.account.ids("open")))
-            assert (told.answered, told.cancelled) == (
+            stats = model.stats()
+            assert (stats.decisions, stats.open) == (len(self.account.entries), len(self.account.ids("open")))
+            assert (stats.answered, stats.cancelled) == (
                 len(self.account.ids("answered")),
                 len(self.account.ids("cancelled")),
             )
             counts = (self.account.n_expired, self.account.n_corrected, self.account.n_late)
-            assert (told.expired, told.corrected, told.late) == counts
+            assert (stats.expired, stats.corrected, stats.late) == counts
 
     def teardown(self):
         self.model.close()

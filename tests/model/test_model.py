@@ -1,4 +1,4 @@
-"""dt.Model: decisions, ids, many at once, and what cannot be done; every error changes nothing."""
+"""dt.Model: decisions, ids, many at once, and what is refused; an error changes nothing."""
 
 import copy
 import pickle
@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import delaytron as dt
 
 
-def test_a_decision_tells_its_id_round_label_and_probability():
+def test_a_decision_has_its_id_round_label_and_probability():
     model = small_model()
     first = model.decide([1, 0], id="req-17")
     assert (first.id, first.round, first.greedy) == ("req-17", 1, "small")
@@ -64,7 +64,7 @@ def test_no_id_is_issued_twice(tmp_path):
         assert one.feedback("a", correct=True) == "cancelled"
 
 
-def test_many_decisions_are_as_one_after_another(clock):
+def test_many_decisions_are_the_same_as_single_ones(clock):
     many, one = small_model(expire_after=3), small_model(expire_after=3)
     xs = [[1.0, t] for t in range(20)]
     ids = [str(t) for t in range(20)]
@@ -162,7 +162,7 @@ def test_a_model_is_not_copied(duplicate):
         duplicate(small_model())
 
 
-def test_a_model_shows_what_it_is():
+def test_the_repr_has_classes_learner_and_open_decisions():
     model = small_model()
     model.decide([1, 0])
     assert repr(model) == "Model(['small', 'medium', 'large'], learner='delaytron', open=1)"
@@ -202,7 +202,7 @@ def test_a_model_shows_what_it_is():
         ({"journal": "no/such/folder/a.db"}, "no folder"),
     ],
 )
-def test_what_no_model_can_be_made_of_is_refused(options, words):
+def test_invalid_arguments_are_refused(options, words):
     given = {"learner": "delaytron", "features": 2, "gamma": 0.5} | options
     with pytest.raises(dt.InvalidInput) as caught:
         dt.Model(CLASSES, **{name: value for name, value in given.items() if value is not None})
@@ -223,7 +223,7 @@ def test_a_learner_may_be_given_by_its_class_and_numbers_by_numpy():
     assert [model.decide([1, t]).label for t in range(20)] == [twin.decide([1, t]).label for t in range(20)]
 
 
-def test_a_saved_model_goes_on_exactly(tmp_path, clock):
+def test_a_loaded_model_continues_exactly(tmp_path, clock):
     model = dt.Model(CLASSES, learner="delaytron", bits=6, seed=1, gamma=0.5, expire_after="1h", on_expiry="wrong")
     for t in range(40):
         model.decide({"a": t % 5, "b": str(t % 3)}, id=str(t))
@@ -274,14 +274,14 @@ def test_rows_of_many_decisions_may_be_sparse():
 
 
 @pytest.mark.parametrize("xs", [None, 5, 0.5, np.array(3.0), {"a": 1}])
-def test_what_is_no_list_of_rows_is_refused(xs):
+def test_inputs_that_are_no_list_of_rows_are_refused(xs):
     model = dt.Model(CLASSES, features=2, seed=0)
     with pytest.raises(dt.InvalidInput, match=r"X must |xs must be a list, one for each decision, got "):
         model.decide_many(xs)
     assert model.stats().decisions == 0
 
 
-def test_a_journal_that_is_not_there_says_how_to_make_it(tmp_path):
+def test_the_error_about_a_missing_journal_says_how_to_create_one(tmp_path):
     for path in (tmp_path / "a.db", tmp_path / "empty.db"):
         (tmp_path / "empty.db").touch()
         with pytest.raises(dt.InvalidInput, match=r"or create a journal by dt\.Model\(classes, journal=path\)$"):
@@ -297,7 +297,7 @@ def test_a_journal_that_is_not_there_says_how_to_make_it(tmp_path):
         ("gamma", "bandit_logit takes lr, explore_floor, replay, forget, standardize, ties"),
     ],
 )
-def test_an_argument_that_a_model_does_not_take_is_told_as_one_of_the_model(name, hint):
+def test_an_unknown_argument_is_named_with_a_hint(name, hint):
     with pytest.raises(TypeError, match=re.escape(f"Model() got an unexpected keyword argument '{name}'; {hint}")):
         dt.Model(CLASSES, **{name: 2})
 

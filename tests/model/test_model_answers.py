@@ -1,4 +1,4 @@
-"""Answers to the decisions of a model: right or wrong, labels, rewards; what is said, and what is refused."""
+"""Answers to the decisions of a model: right or wrong, labels, rewards; the replies, and what is refused."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_an_expired_decision_says_so(clock):
         ({"label": np.array(["small", "large"])}, "name of a class, got array("),
     ],
 )
-def test_answers_that_are_none_are_refused(answer, words):
+def test_invalid_answers_are_refused(answer, words):
     model = small_model()
     model.decide([1, 0], id="a")
     refused(model, lambda: model.feedback("a", **answer), words)

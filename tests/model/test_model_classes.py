@@ -1,4 +1,4 @@
-"""Classes of a model: their names, how they come and go, and which are allowed."""
+"""Classes of a model: names, added and retired classes, and which are allowed."""
 
 from enum import Enum
 
@@ -23,7 +23,7 @@ def test_classes_may_be_integers():
     refused(numbered, lambda: numbered.add_class(10), "a class 10 already")
 
 
-def test_names_of_classes_are_told_apart_by_type():
+def test_names_of_classes_are_distinguished_by_type():
     model = dt.Model([1, "1", 0], learner="delaytron", features=2, seed=3)
     assert model.decide([1, 0], allowed=["1"]).label == "1"
     assert model.decide([1, 0], allowed=[1]).label == 1
@@ -49,20 +49,20 @@ def test_names_of_classes_become_plain():
     ["ab", b"ab", 5, None, [], ["a"], ["a", "a"], ["a", ""], ["a", "x" * 201], ["a", "b\n"], ["a", None]],
     ids=repr,
 )
-def test_classes_that_are_none_are_refused(classes):
+def test_invalid_classes_are_refused(classes):
     with pytest.raises(dt.InvalidInput, match=r"class") as caught:
         dt.Model(classes)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", [True, 1.5, 2**63, "\ud800", ["b"], "ä" * 101], ids=repr)
-def test_names_that_are_none_are_refused(name):
+def test_invalid_names_of_classes_are_refused(name):
     with pytest.raises(dt.InvalidInput, match=r"a class must be named by .*; give it another name") as caught:
         dt.Model(["a", name])
     assert "\n" not in str(caught.value)
 
 
-def test_a_class_comes_while_decisions_are_open():
+def test_a_class_can_be_added_while_decisions_are_open():
     model = small_model(gamma=1.0)
     ids = [model.decide([1, t]).id for t in range(5)]
     model.add_class("huge")
@@ -94,7 +94,7 @@ def test_a_retired_class_is_not_chosen_and_its_answers_are_taken():
     assert model.stats().classes["small"].answered == 1
 
 
-def test_the_last_class_stays():
+def test_the_last_class_cannot_be_retired():
     model = small_model()
     model.retire_class("small")
     model.retire_class("large")

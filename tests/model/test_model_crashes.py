@@ -62,7 +62,7 @@ def players(folder):
 
 @pytest.mark.parametrize(("kills", "every"), [(12, 4), pytest.param(300, 1, marks=pytest.mark.torture)])
 def test_kills(players, folder, kills, every):
-    """Nothing acknowledged is lost; what one kill had cost would be missing at every later check."""
+    """Nothing acknowledged is lost; what one kill cost would be missing in every later check."""
     random = Random(kills)
     players.kill(players.start_owner("first"))
     answerers = [players.start(f"answer {each}") for each in range(2)]
@@ -121,7 +121,7 @@ def test_loss_of_power(recorder, folder, tmp_path, seed, number, count):
     assert len(try_images(calls, tmp_path / "image", Random(seed), count)) > 10
 
 
-# kill -9 in the midst of an import: begun again, it ends with the same facts as if nothing had happened
+# kill -9 during an import: started again, it ends with the same facts as one that was not killed
 
 EVENTS = 2500
 
@@ -141,11 +141,11 @@ def facts_of(journal):
 
 
 def kill_after(players, count):
-    """Import until there are so many facts, then kill; return whether it was killed before its end."""
+    """Import until there are `count` facts, then kill; return whether it was killed before its end."""
     importer = players.ask("import log.dsjson killed.db")
     until = monotonic() + 300
     while len(facts_of(players.folder / "killed.db")) < count:
-        assert monotonic() < until, "the import does not go on"
+        assert monotonic() < until, "the import makes no progress"
         sleep(0.001)
     os.kill(importer, signal.SIGKILL)
     return players.ask(f"wait {importer}") == -signal.SIGKILL
@@ -163,7 +163,7 @@ def log_lines(random):
     return made
 
 
-def test_a_killed_import_goes_on_where_it_was(players, folder):
+def test_a_killed_import_continues(players, folder):
     random = Random(5)
     write(folder / "log.dsjson", log_lines(random))
     assert players.ask(f"wait {players.ask('import log.dsjson whole.db')}") == 0

@@ -1,4 +1,4 @@
-"""Whatever line Ctrl-C interrupts, a model goes on, and its state is that of its journal."""
+"""Whatever line Ctrl-C interrupts, the model can be used, and its state is that of its journal."""
 
 import sys
 from contextlib import suppress
@@ -70,7 +70,7 @@ def wait_until_idle(writer):
 def interrupt_everywhere(model, call, step):
     """Interrupt a call at every `step`-th line, until it ends before that; return how often."""
     for times in range(10**6):
-        with suppress(JournalError):  # the call after an interrupted one may be told of it
+        with suppress(JournalError):  # the call after an interrupted one may raise
             model.digest()
         for t in range(3):
             model.decide([1, t])
@@ -102,7 +102,7 @@ def test_an_interrupted_model_is_that_of_its_journal(tmp_path, monkeypatch, call
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.torture)])
-def test_an_interrupted_model_in_memory_goes_on(call, on_expiry, step):
+def test_an_interrupted_model_in_memory_can_be_used(call, on_expiry, step):
     model = small_model(expire_after=4, on_expiry=on_expiry)
     assert interrupt_everywhere(model, call, step) > 30 / step
     decisions = [model.decide([1, t]) for t in range(10)]

@@ -68,13 +68,13 @@ def work(model, made):
 
 def check(model, made):
     n = N_THREADS * (N_DECISIONS + N_DECISIONS // 3)
-    told = model.stats()
-    assert len(made) == told.decisions == n
+    stats = model.stats()
+    assert len(made) == stats.decisions == n
     assert len({decision.id for decision in made}) == n
     assert sorted(decision.round for decision in made) == list(range(1, n + 1))
-    assert told.answered == N_THREADS * N_DECISIONS // 2
-    assert told.cancelled == N_THREADS * N_DECISIONS // 10
-    assert told.open == n - told.answered - told.cancelled
+    assert stats.answered == N_THREADS * N_DECISIONS // 2
+    assert stats.cancelled == N_THREADS * N_DECISIONS // 10
+    assert stats.open == n - stats.answered - stats.cancelled
     assert len(model.classes) == 3 + N_THREADS
 
 
@@ -158,7 +158,7 @@ def test_a_model_in_memory_works_in_a_child_that_was_forked_while_another_thread
         for _ in range(12):
             child = os.fork()
             if child == 0:
-                signal.alarm(30)  # a child that waits for a lock for ever is killed
+                signal.alarm(30)  # a child that waits for a lock forever is killed
                 try:
                     made = model.decide([1.0, 1.0])
                     os._exit(0 if model.feedback(made.id, correct=False) == "accepted" else 1)

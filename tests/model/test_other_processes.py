@@ -1,4 +1,4 @@
-"""Others answer, are killed, or want to decide as well: one process owns a journal."""
+"""Other processes answer and are killed; only one process at a time owns a journal."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def test_answers_from_another_process_are_applied_at_the_next_decision(path, clo
         one.decide_many([[1, 0], [1, 1], [1, 2]], ids=["a", "b", "c"])
     done = run_python(ANSWER, path)
     assert done.stdout.split() == ["accepted"] * 3, done.stderr
-    assert len(model.open_decisions()) == 3  # not taken in yet
+    assert len(model.open_decisions()) == 3  # not taken yet
     twin.feedback("a", correct=True)
     twin.feedback("b", reward=0.25)
     twin.feedback("c", label="huge")
@@ -44,7 +44,7 @@ def test_answers_from_another_process_are_applied_at_the_next_decision(path, clo
     assert replayed_digest(path) == digest
 
 
-def test_answers_that_came_while_nobody_decided_are_taken_in(path):
+def test_answers_given_while_the_model_was_closed_are_taken_later(path):
     model = small_model(journal=path)
     model.add_class("huge")
     model.decide_many([[1, 0]] * 3, ids=["a", "b", "c"])

@@ -75,7 +75,7 @@ def names_of(labels):
 
 
 def play(name, story, **options):
-    """Play a story by a model and by the learner alone; compare all they tell; return both."""
+    """Play a story by a model and by the learner alone; compare all that they return; return both."""
     features = FORMS[story.form]
     model = dt.Model(CLASSES, learner=name, features=features, bits=BITS, seed=story.seed, **options)
     encoder = make_encoder(features, BITS)
@@ -96,8 +96,8 @@ def play(name, story, **options):
 def answer(model, learner, number, value):
     if not learner.takes_rewards:
         value = round(value)
-    told = {"reward": value} if 0 < value < 1 else {"correct": bool(value)}
-    assert model.feedback(f"req-{number}", **told) == learner.feedback(number, **told)
+    given_answer = {"reward": value} if 0 < value < 1 else {"correct": bool(value)}
+    assert model.feedback(f"req-{number}", **given_answer) == learner.feedback(number, **given_answer)
 
 
 def assert_same(model, learner):
@@ -133,7 +133,7 @@ def test_common_parameters_reach_the_learner(name, options, story):
 @pytest.mark.parametrize("name", by_learner(["perceptron", "passive_aggressive"]))
 @settings(max_examples=8)
 @given(story=stories())
-def test_a_model_is_its_learner_told_the_label(name, story):
+def test_a_model_is_its_learner_with_full_information(name, story):
     features = FORMS[story.form]
     model = dt.Model(CLASSES, learner=name, features=features, bits=BITS, seed=story.seed)
     encoder = make_encoder(features, BITS)

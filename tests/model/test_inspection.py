@@ -1,4 +1,4 @@
-"""What a model tells without changing: predictions, probabilities, explanations, counts."""
+"""Inspection of a model: predictions, probabilities, explanations, counts; nothing of it changes the model."""
 
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ from models import CLASSES, refused, small_model
 import delaytron as dt
 
 
-def test_looking_changes_nothing():
+def test_inspection_changes_nothing():
     model = dt.Model(CLASSES, learner="delaytron", bits=6, seed=1, gamma=0.3)
     for t in range(30):
         model.feedback(model.decide({"a": t % 3, "b": "x"}).id, correct=t % 2 == 0)
@@ -36,16 +36,16 @@ def test_an_explanation_sums_up_to_the_scores(learner, features):
         x = {"a": rng.normal() * 100, "b": rng.normal()}
         model.feedback(model.decide(x).id, label=CLASSES[t % 3], reward=None)
     model.retire_class("medium")
-    told = model.explain({"a": 30, "b": -1})
-    assert set(told.features) == {"a", "b"}
-    assert set(told.scores) == {"small", "large"}
-    for name, score in told.scores.items():
-        parts = [told.constant[name], *(part[name] for part in told.features.values())]
+    explanation = model.explain({"a": 30, "b": -1})
+    assert set(explanation.features) == {"a", "b"}
+    assert set(explanation.scores) == {"small", "large"}
+    for name, score in explanation.scores.items():
+        parts = [explanation.constant[name], *(part[name] for part in explanation.features.values())]
         assert sum(parts) == pytest.approx(score, abs=1e-9)
-    assert max(told.scores, key=told.scores.get) == told.label
-    spread = [np.ptp(list(part.values())) for part in told.features.values()]
+    assert max(explanation.scores, key=explanation.scores.get) == explanation.label
+    spread = [np.ptp(list(part.values())) for part in explanation.features.values()]
     assert spread == sorted(spread, reverse=True)
-    assert max(map(abs, told.scores.values())) > 0
+    assert max(map(abs, explanation.scores.values())) > 0
 
 
 def test_features_of_the_same_shown_name_are_both_explained():
@@ -54,9 +54,9 @@ def test_features_of_the_same_shown_name_are_both_explained():
     x = {long + "1": 1, long + "2": 2}
     model.feedback(model.decide(x).id, correct=False)
     model.decide(x)
-    told = model.explain(x)
-    assert len(told.features) == 2
-    assert all(name.startswith("n" * 200 + " #") for name in told.features)
+    explanation = model.explain(x)
+    assert len(explanation.features) == 2
+    assert all(name.startswith("n" * 200 + " #") for name in explanation.features)
 
 
 def test_stats_count_what_happened(clock):
@@ -70,14 +70,14 @@ def test_stats_count_what_happened(clock):
     model.cancel("2")
     clock.pass_time(3598)  # 3 has waited for an hour and 1 s
     model.digest()
-    told = model.stats()
-    assert (told.decisions, told.open, told.answered, told.cancelled, told.expired) == (6, 1, 2, 1, 2)
-    assert (told.corrected, told.late) == (0, 0)
-    assert told.mean_reward == 0.625
-    assert told.oldest == 3599.0
-    assert told.waits == {2**33 / 1e9: 2}  # up to 8.6 s
-    assert sum(of.played for of in told.classes.values()) == 6
-    assert told.classes[labels[0]].answered >= 1
+    stats = model.stats()
+    assert (stats.decisions, stats.open, stats.answered, stats.cancelled, stats.expired) == (6, 1, 2, 1, 2)
+    assert (stats.corrected, stats.late) == (0, 0)
+    assert stats.mean_reward == 0.625
+    assert stats.oldest == 3599.0
+    assert stats.waits == {2**33 / 1e9: 2}  # up to 8.6 s
+    assert sum(of.played for of in stats.classes.values()) == 6
+    assert stats.classes[labels[0]].answered >= 1
     (last,) = model.open_decisions()
     assert last == ("5", 6, labels[5], datetime.fromtimestamp(1_700_000_005, UTC), 3599.0)
     assert small_model().stats().mean_reward is None
