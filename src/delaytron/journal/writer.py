@@ -642,7 +642,7 @@ class _SharedWriter:
                 self.thread_waits = False
                 self.serving = True
                 if self.crowded:
-                    sleep(0)  # callers that were answered together come back one after the other: let them queue
+                    sleep(0)  # callers that were answered together return at different times: let all of them queue
                 with suppress(Empty):
                     # Only now: what arrived while this thread waited for the turn shares the transaction.
                     while True:

@@ -146,7 +146,7 @@ class Model:
     def decide_many(
         self, xs: Iterable[Any], *, ids: Iterable[str] | None = None, allowed: Iterable[Name] | None = None
     ) -> list[Decision[str, Name]]:
-        """Choose a class for each of many, with the same results as one after another; after an error none is made."""
+        """Choose a class for each of `xs`: the same decisions as by single calls. After an error none is made."""
         return self._engine.decide_many(xs, ids, allowed)
 
     def feedback(

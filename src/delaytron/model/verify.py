@@ -76,7 +76,7 @@ class _MismatchFoundError(Exception):
 
 
 def verify_journal(path: str | Path, started: Callable[[int], Advance] | None = None) -> Verification:
-    """Replay all facts of a journal and compare the results; the journal is only read, and its owner may go on writing.
+    """Replay all facts of a journal and compare the results; the journal is only read, and its owner may write.
 
     Parameters
     ----------
