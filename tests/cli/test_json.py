@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 import delaytron as dt
 from delaytron import cli
 from delaytron.cli import documents
-from delaytron.theory.study import StudyDocument
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text()
 SAMPLES = ["--samples", "300"]
@@ -43,7 +42,10 @@ DOCUMENTS = {  # a command, the record that it prints, and words with which it i
     "datasets_show": (documents.DatasetDocument, ["datasets", "show", "digits"]),
     "delays": (documents.DelaysDocument, ["delays", "log.csv"]),
     "bounds": (documents.BoundsDocument, ["bounds", "--rounds", "300", "--delay", "9+missing:0.1"]),
-    "bounds_with_data": (list[StudyDocument], ["bounds", "--data", "synsep", "--delay", "9", *SAMPLES, *PLAYED]),
+    "bounds_with_data": (
+        list[documents.StudyDocument],
+        ["bounds", "--data", "synsep", "--delay", "9", *SAMPLES, *PLAYED],
+    ),
     "verify": (documents.VerifyDocument, ["verify", "router.db"]),
     "export": (documents.ExportDocument, ["export", "router.db", "decisions.parquet"]),
     "compact": (documents.CompactDocument, ["compact", "router.db", "--older-than", "30d"]),

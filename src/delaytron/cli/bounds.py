@@ -19,7 +19,7 @@ from rich.text import Text
 
 from delaytron import datasets, delays
 from delaytron.cli import options
-from delaytron.cli.documents import BoundsDocument
+from delaytron.cli.documents import BoundLine, BoundsDocument, ComparatorLine, MeasuredLine, StudyDocument
 from delaytron.cli.options import AS_IT_IS, DataOptions, with_data_options
 from delaytron.cli.outputs import busy, new_table, progress_bar, show, targets, write
 from delaytron.delays.models import ALLOWED
@@ -32,7 +32,7 @@ from delaytron.simulation.results import Mean, Setting
 from delaytron.theory import measure
 from delaytron.theory.bounds import Arguments
 from delaytron.theory.statements import GATED, GREEDY, HINGE, PLAYED, BoundRow, table
-from delaytron.theory.study import BoundLine, Study, StudyDocument, Trial, TrialTerms, play, prepare
+from delaytron.theory.study import Study, Trial, TrialTerms, play, prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -205,7 +205,7 @@ class Studies:
     @cached_property
     def document(self) -> list[StudyDocument]:
         """All numbers as plain values, an entry per delay."""
-        return [study.document() for study in self.studies]
+        return [study_document(study) for study in self.studies]
 
     @property
     def shown(self) -> RenderableType:
@@ -224,6 +224,56 @@ class Studies:
         from delaytron.theory.plots import plot_studies  # noqa: PLC0415 - needs matplotlib
 
         plot_studies(self.studies, path)
+
+
+def study_document(study: Study) -> StudyDocument:
+    """Return all numbers of a study as plain values."""
+    data = study.trial.data
+    terms = study.trial.terms
+    delays = study.trial.arguments(study.trial.comparators[0])
+    return StudyDocument(
+        dataset=data.name,
+        rows=data.n_rows,
+        classes=data.n_classes,
+        radius=float(study.trial.given["radius"]),
+        delay=study.delay,
+        gamma=terms.gamma,
+        rounds=terms.rounds,
+        runs=terms.runs,
+        seed=terms.seed,
+        sampling=terms.sampling,
+        loss_bound=terms.loss_bound,
+        missing=float(delays["missing"]),
+        delay_received=float(delays["delay_received"]),
+        total_delay=float(delays["total_delay"]),
+        outstanding=float(delays["outstanding"]),
+        max_outstanding=float(delays["max_outstanding"]),
+        comparators=[
+            ComparatorLine(comparator=one.name, norm=one.norm, loss_per_round=one.loss)
+            for one in study.trial.comparators
+        ],
+        bounds=[
+            MeasuredLine(
+                statement=one.statement.name,
+                origin=one.statement.source,
+                learner=one.statement.learner,
+                loss=one.statement.loss,
+                valid_for=one.statement.valid_for,
+                bound=float(one.bound[-1]),
+                vacuous=one.vacuous(terms.rounds),
+                measured=one.at_end.value,
+                measured_margin=one.at_end.known_margin,
+                hinge=None if one.stated_at_end is None else one.stated_at_end.value,
+                hinge_margin=None if one.stated_at_end is None else one.stated_at_end.known_margin,
+                comparator=one.comparator.name,
+                norm=one.comparator.norm,
+                comparator_loss=float(one.comparator_loss[-1]),
+                eta=one.eta,
+            )
+            for one in study.measured
+        ],
+        versions=versions(),
+    )
 
 
 def _study_parts(study: Study) -> Iterator[RenderableType]:

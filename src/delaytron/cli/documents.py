@@ -3,11 +3,14 @@
 One key means one thing in all documents; docs/reference/json.md describes them.
 """
 
+from typing import Literal
+
 import msgspec
 
 from delaytron.evaluation.evaluate import EvaluationRow
 from delaytron.simulation.results import Setting
-from delaytron.theory.study import BoundLine, Number
+
+Number = float | Literal["inf", "-inf"]  # JSON has no infinity
 
 
 class MeanErrors(msgspec.Struct, kw_only=True):
@@ -152,6 +155,19 @@ class DelaysDocument(msgspec.Struct, kw_only=True):
     suggested_delays: list[str]
 
 
+class BoundLine(msgspec.Struct, kw_only=True):
+    """A statement and its bound; None where it does not apply."""
+
+    statement: str
+    origin: str
+    learner: str
+    loss: str
+    valid_for: str
+    bound: Number | None
+    eta: Number | None
+    vacuous: bool
+
+
 class BoundsDocument(msgspec.Struct, kw_only=True):
     """All bounds for one problem, without data."""
 
@@ -171,6 +187,50 @@ class BoundsDocument(msgspec.Struct, kw_only=True):
     outstanding: float
     max_outstanding: float
     bounds: list[BoundLine]
+    versions: dict[str, str]
+
+
+class MeasuredLine(BoundLine, kw_only=True):
+    """A statement beside the measured value, and the weights W of the comparison."""
+
+    measured: float
+    measured_margin: float | None
+    hinge: float | None
+    hinge_margin: float | None
+    comparator: str
+    norm: float
+    comparator_loss: float
+
+
+class ComparatorLine(msgspec.Struct, kw_only=True):
+    """Weights that runs are compared with."""
+
+    comparator: str
+    norm: float
+    loss_per_round: float
+
+
+class StudyDocument(msgspec.Struct, kw_only=True):
+    """Bounds beside measured values at one delay; quantities of delays are means, or maxima, over the runs."""
+
+    dataset: str
+    rows: int
+    classes: int
+    radius: float
+    delay: str
+    gamma: float
+    rounds: int
+    runs: int
+    seed: int
+    sampling: str
+    loss_bound: float | None
+    missing: float
+    delay_received: float
+    total_delay: Number
+    outstanding: float
+    max_outstanding: float
+    comparators: list[ComparatorLine]
+    bounds: list[MeasuredLine]
     versions: dict[str, str]
 
 

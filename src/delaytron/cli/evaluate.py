@@ -125,7 +125,12 @@ POLICY_HELP = (
     "model; or a .npy of probabilities. Repeatable."
 )
 
-LogFile = Annotated[Path, typer.Argument(metavar="LOG", help="A log: .parquet, .dsjson or .json (also .gz), .csv.")]
+LogFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOG", help="A log: .parquet, .csv or .dsjson (also .json, .jsonl, .log); text also as .gz."
+    ),
+]
 Policies = Annotated[list[str], typer.Option("--policy", metavar="POLICY", help=POLICY_HELP)]
 Method = Annotated[str, typer.Option(help=", ".join(ESTIMATORS) + ".")]
 Quantity = Annotated[str, typer.Option(help="reward, or error: 1 - reward.")]

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-import msgspec
 import numpy as np
 
 from delaytron.checks import check_choice, check_exploration, check_integer, check_positive
@@ -14,7 +13,6 @@ from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
 from delaytron.errors import Setting as Mention
 from delaytron.extras import needs
-from delaytron.formats import versions
 from delaytron.records import Array, Ints
 from delaytron.simulation.results import Mean, Result, Setting, mean_of
 from delaytron.simulation.scenarios import SAMPLINGS, checkpoints, draw_delays
@@ -26,66 +24,6 @@ from delaytron.theory.statements import GATED, GREEDY, HINGE, PAPER, PLAYED, STA
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-Number = float | Literal["inf", "-inf"]  # JSON has no infinity
-
-
-class BoundLine(msgspec.Struct, kw_only=True):
-    """A statement and its bound; None where it does not apply."""
-
-    statement: str
-    origin: str
-    learner: str
-    loss: str
-    valid_for: str
-    bound: Number | None
-    eta: Number | None
-    vacuous: bool
-
-
-class MeasuredLine(BoundLine, kw_only=True):
-    """A statement beside the measured value, and the weights W of the comparison."""
-
-    measured: float
-    measured_margin: float | None
-    hinge: float | None
-    hinge_margin: float | None
-    comparator: str
-    norm: float
-    comparator_loss: float
-
-
-class ComparatorLine(msgspec.Struct, kw_only=True):
-    """Weights that runs are compared with."""
-
-    comparator: str
-    norm: float
-    loss_per_round: float
-
-
-class StudyDocument(msgspec.Struct, kw_only=True):
-    """Bounds beside measured values at one delay; quantities of delays are means, or maxima, over the runs."""
-
-    dataset: str
-    rows: int
-    classes: int
-    radius: float
-    delay: str
-    gamma: float
-    rounds: int
-    runs: int
-    seed: int
-    sampling: str
-    loss_bound: float | None
-    missing: float
-    delay_received: float
-    total_delay: Number
-    outstanding: float
-    max_outstanding: float
-    comparators: list[ComparatorLine]
-    bounds: list[MeasuredLine]
-    versions: dict[str, str]
 
 
 NO_LOSS = 1e-9  # mean losses below it are rounding errors
@@ -356,55 +294,6 @@ class Study:
     def delay(self) -> str:
         """The delay model as text."""
         return next(iter(self.results.values()))[0].delay
-
-    def document(self) -> StudyDocument:
-        """Return all numbers as plain values."""
-        data = self.trial.data
-        terms = self.trial.terms
-        delays = self.trial.arguments(self.trial.comparators[0])
-        return StudyDocument(
-            dataset=data.name,
-            rows=data.n_rows,
-            classes=data.n_classes,
-            radius=float(self.trial.given["radius"]),
-            delay=self.delay,
-            gamma=terms.gamma,
-            rounds=terms.rounds,
-            runs=terms.runs,
-            seed=terms.seed,
-            sampling=terms.sampling,
-            loss_bound=terms.loss_bound,
-            missing=float(delays["missing"]),
-            delay_received=float(delays["delay_received"]),
-            total_delay=float(delays["total_delay"]),
-            outstanding=float(delays["outstanding"]),
-            max_outstanding=float(delays["max_outstanding"]),
-            comparators=[
-                ComparatorLine(comparator=one.name, norm=one.norm, loss_per_round=one.loss)
-                for one in self.trial.comparators
-            ],
-            bounds=[
-                MeasuredLine(
-                    statement=one.statement.name,
-                    origin=one.statement.source,
-                    learner=one.statement.learner,
-                    loss=one.statement.loss,
-                    valid_for=one.statement.valid_for,
-                    bound=float(one.bound[-1]),
-                    vacuous=one.vacuous(terms.rounds),
-                    measured=one.at_end.value,
-                    measured_margin=one.at_end.known_margin,
-                    hinge=None if one.stated_at_end is None else one.stated_at_end.value,
-                    hinge_margin=None if one.stated_at_end is None else one.stated_at_end.known_margin,
-                    comparator=one.comparator.name,
-                    norm=one.comparator.norm,
-                    comparator_loss=float(one.comparator_loss[-1]),
-                    eta=one.eta,
-                )
-                for one in self.measured
-            ],
-            versions=versions(),
-        )
 
     def to_table(self) -> "pa.Table":
         """Return one row per statement and checkpoint, as a pyarrow table."""

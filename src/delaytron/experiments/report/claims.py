@@ -120,7 +120,7 @@ def _slopes(evidence: Evidence) -> Claim:
         "a",
         "With delay the error falls about as steeply as that of the references without delay.",
         f"Slope of log error against log rounds from T/10 to T. Comparable: at least {AS_STEEP} times as steep as that "
-        "of Banditron and of SOBA without delay; steeper is allowed, as who is late has to catch up",
+        "of Banditron and of SOBA without delay; steeper is allowed, as a learner with delay has to catch up",
         lambda *at: slope(evidence.curve(*at)),
         lambda own, theirs: own <= AS_STEEP * theirs,
         lambda *at: slope(evidence.curve(*at)),
