@@ -1,4 +1,4 @@
-"""Not one bit of learning moves: the digests of tools/guards.py are those recorded before the rebuild."""
+"""Not one bit of learning changes: the digests of tools/guards.py are those recorded before the rebuild."""
 
 import platform
 from copy import deepcopy
@@ -24,20 +24,20 @@ def test_every_learner_of_the_record_is_guarded():
     assert guards.FORMS.keys() <= dt.LEARNERS.keys()  # one that was added later has no digest from before
     for name in guards.FORMS:
         kinds = [key.split("/")[0] for key in guards.recorded(name)]
-        lives = 0 if name in guards.PLAYS_SETS else 18
+        n_models = 0 if name in guards.PLAYS_SETS else 18
         assert (kinds.count("learner"), kinds.count("replay"), kinds.count("simulate")) == (30, 30, 10)
-        assert kinds.count("model") >= lives
+        assert kinds.count("model") >= n_models
 
 
 @pytest.fixture(scope="module")
-def lives():
+def parts_of_guards():
     """Return all guards of two groups, frozen."""
     return {key: deepcopy(parts) for group in ("reference", "banditron") for key, parts in guards.guards(group)}
 
 
-def test_guards_see_every_kind_of_event(lives):
-    streams = [parts for key, parts in lives.items() if key.startswith("learner/")]
-    models = [parts for key, parts in lives.items() if key.startswith("model/")]
+def test_guards_see_every_kind_of_event(parts_of_guards):
+    streams = [parts for key, parts in parts_of_guards.items() if key.startswith("learner/")]
+    models = [parts for key, parts in parts_of_guards.items() if key.startswith("model/")]
     pending = {play["kind"] for parts in streams + models for play in parts["pending"][1]}
     assert pending == {"answer", "wrong", "correction"}
     assert {play["indices"] is None for parts in streams for play in parts["open"]} == {True, False}
@@ -88,9 +88,9 @@ def altered(value):
 
 
 @pytest.mark.parametrize("kind", ["reference", "learner", "replay", "model"])
-def test_digests_depend_on_every_bit_of_every_part(lives, kind):
+def test_digests_depend_on_every_bit_of_every_part(parts_of_guards, kind):
     """In the first guard of a kind that has no empty part: "pending" begins with a number."""
-    full = (parts for key, parts in lives.items() if key.startswith(kind) and parts.get("pending", [0, 1])[1])
+    full = (parts for key, parts in parts_of_guards.items() if key.startswith(kind) and parts.get("pending", [0, 1])[1])
     parts = next(parts for parts in full if parts.get("open", True))
     for part in parts.values():
         assert guards.digest(part) not in [guards.digest(other) for other in altered(part)]

@@ -20,7 +20,7 @@ save_figure(figure(), sys.argv[1])
 
 
 def figure():
-    """Return a figure with all that gets a name of its own in an SVG: markers, clips, hatches, text."""
+    """Return a figure with everything that gets an id in an SVG: markers, clips, hatches, text."""
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(4, 3))
@@ -44,7 +44,7 @@ def test_the_same_figure_has_the_same_bytes(ending, tmp_path, monkeypatch):
     save_figure(one, paths[0])
     save_figure(one, paths[1])
     save_figure(figure(), paths[2])
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")  # stands for another day
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")  # another day
     save_figure(figure(), paths[3])
     assert len({path.read_bytes() for path in paths}) == 1
 
@@ -60,13 +60,13 @@ def test_another_process_draws_the_same_bytes(ending, tmp_path):
 
 
 @pytest.mark.parametrize("ending", FORMS)
-def test_a_figure_tells_no_date(ending, tmp_path):
+def test_a_figure_contains_no_date(ending, tmp_path):
     save_figure(figure(), tmp_path / f"a.{ending}")
     content = (tmp_path / f"a.{ending}").read_bytes()
     assert not any(word in content for word in (b"dc:date", b"CreationDate", b"tIME", b"Creation Time"))
 
 
-def test_the_settings_of_the_user_stay(tmp_path):
+def test_saving_does_not_change_the_settings_of_matplotlib(tmp_path):
     from matplotlib import rcParams
 
     before = dict(rcParams)

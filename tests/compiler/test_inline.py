@@ -78,12 +78,12 @@ def result_and_warnings(damage, task, folder, *arguments):
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_missing_part_costs_one_warning_and_no_bit(name, tmp_path):
-    damage, said = DAMAGES[name]
+    damage, reason = DAMAGES[name]
     hashes, warned = result_and_warnings(damage, HASH, tmp_path)
     assert hashes == [613153351, 0]
     assert len(warned) == 1
     assert warned[0].startswith("CompilerWarning: compiling takes longer, since Numba")
-    assert said in warned[0]
+    assert reason in warned[0]
 
 
 def test_learners_of_every_kind_compute_the_same_bits_without_it(tmp_path):
@@ -95,7 +95,7 @@ def test_learners_of_every_kind_compute_the_same_bits_without_it(tmp_path):
     assert len(warned) == 1
 
 
-def test_a_numba_with_all_its_parts_says_nothing(tmp_path):
+def test_a_numba_with_all_its_parts_gives_no_warning(tmp_path):
     assert result_and_warnings(INTACT, HASH, tmp_path) == [[613153351, 0], []]
 
 

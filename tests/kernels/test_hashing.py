@@ -67,6 +67,6 @@ def test_many_chunks_are_hashed_as_each_alone(chunks, seed):
     assert hashes_of(chunks, seed) == [murmurhash3_32(chunk, seed, positive=True) for chunk in chunks]
 
 
-def test_the_text_of_a_book_is_hashed_alike():
+def test_a_megabyte_is_hashed_as_by_scikit_learn():
     data = np.random.default_rng(0).bytes(1_000_003)
     assert hash_all([data]).tolist() == [murmurhash3_32(data, 0, positive=True)]

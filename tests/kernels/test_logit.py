@@ -1,4 +1,4 @@
-"""From scores to chances, from chances to what is played, and from an answer to a gradient."""
+"""Softmax, gradients, inverse-gap weighting, the exponential, and the bets on drift."""
 
 import math
 from itertools import product
@@ -37,7 +37,7 @@ weigh_ = fill(weigh_gaps, "test.weigh_gaps")
 lists_of_scores = st.lists(st.floats(-30, 30), min_size=2, max_size=20)
 
 
-def chances_of(scores):
+def softmax_of(scores):
     """Return the softmax in a padded array, the same to the bit compiled and interpreted."""
     given_scores = np.full(padded(len(scores)), FAR_BELOW)
     given_scores[: len(scores)] = scores
@@ -49,8 +49,8 @@ def chances_of(scores):
 
 
 @given(lists_of_scores)
-def test_chances_are_exponentials_of_scores(scores):
-    p = chances_of(scores)
+def test_softmax_equals_that_of_numpy(scores):
+    p = softmax_of(scores)
     expected = np.exp(np.array(scores) - max(scores))
     np.testing.assert_allclose(p[: len(scores)], expected / expected.sum(), rtol=1e-14)
     assert p[len(scores) :].sum() < 1e-300
@@ -60,7 +60,7 @@ def test_chances_are_exponentials_of_scores(scores):
 def test_the_gradient_is_that_of_the_likelihood(scores, reward, random):
     K = len(scores)
     label = random.randrange(K)
-    p = chances_of(scores)
+    p = softmax_of(scores)
     ours, theirs = np.full(p.size, 7.0), np.full(p.size, 7.0)
     power = gradient_(p, label, reward, ours)
     assert power == interpreted(bandit_gradient)(p, label, reward, theirs)
@@ -80,7 +80,7 @@ def test_labels_are_played_by_their_gaps(scores, answers, floor):
     state = BanditLogit(K, 1, seed=0).state
     state.known[:K] = np.arange(K) % 2
     state.answers[0] = answers
-    p = chances_of(scores)
+    p = softmax_of(scores)
     best = int(np.argmax(scores))
     ours, theirs = np.empty(K), np.empty(K)
     weigh_(state, p.copy(), best, floor, None, ours)
@@ -100,7 +100,7 @@ def test_labels_are_played_by_their_gaps(scores, answers, floor):
 def test_equals_share_what_the_others_leave():
     state = BanditLogit(5, 1, seed=0).state
     p = np.empty(5)
-    weigh_(state, chances_of([2.0, 1.0, 2.0, 2.0, 0.0]), 0, 0.0, None, p)
+    weigh_(state, softmax_of([2.0, 1.0, 2.0, 2.0, 0.0]), 0, 0.0, None, p)
     assert p[0] == p[2] == p[3] > p[1]
 
 
@@ -126,22 +126,22 @@ def exponentials(x):
 
 
 @given(st.lists(st.floats(LOWEST, 0), min_size=4, max_size=4))
-def test_it_is_exact_to_two_units_in_the_last_place(values):
+def test_the_exponential_is_exact_to_two_units_in_the_last_place(values):
     for x, ours in zip(values, exponentials(np.array(values)).tolist(), strict=True):
         assert abs(ours - math.exp(x)) <= 2 * math.ulp(math.exp(x))
 
 
-def test_it_is_as_exact_everywhere():
+def test_the_exponential_is_as_exact_on_its_whole_range():
     x = np.concatenate([np.linspace(LOWEST, 0, 40_000), -np.logspace(-320, 2, 40_000)])
     exact = np.array([math.exp(value) for value in x])
     assert (np.abs(exponentials(x) - exact) <= 2 * np.spacing(exact)).all()
 
 
-def test_of_nothing_it_is_one():
+def test_the_exponential_of_zero_is_one():
     assert exponentials(np.array([0.0, -0.0, -5e-324, -1e-17])).tolist() == [1.0] * 4
 
 
-def test_it_never_exceeds_one_and_never_ends():
+def test_the_exponential_never_exceeds_one_and_never_underflows():
     tiny = exponentials(np.array([LOWEST, -1e4, -1e300, -np.inf]))
     np.testing.assert_allclose(tiny, math.exp(LOWEST), rtol=1e-15)
     near = -np.spacing(1.0) * np.arange(4000.0)
@@ -160,7 +160,7 @@ def test_a_bet_is_fair(share):
 
 
 @given(share=probabilities, better=probabilities)
-def test_nobody_gains_where_answers_become_better(share, better):
+def test_a_bet_does_not_gain_where_answers_become_better(share, better):
     q = max(share, better)
     assert q * gain(share, 1.0, 1.0) + (1 - q) * gain(share, 1.0, 0.0) <= 1 + 1e-12
 
@@ -172,7 +172,7 @@ def test_a_reward_counts_in_proportion(share, reward):
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8])
-def test_the_chance_of_wealth_n_is_at_most_one_in_n(share):
+def test_the_probability_of_wealth_n_is_at_most_one_in_n(share):
     """All sequences of twelve answers, with their probabilities: how often wealth ever reaches 2, 3 and 5."""
     reached = dict.fromkeys([2, 3, 5], 0.0)
     for answers in product([0.0, 1.0], repeat=12):
