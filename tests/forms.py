@@ -1,4 +1,4 @@
-"""Every learner in the forms that choose or learn in ways of their own, with something learned."""
+"""Every learner in each setting that selects another rule, untrained or trained, and comparisons to the bit."""
 
 import json
 from copy import deepcopy
@@ -57,7 +57,7 @@ def forms(names=FORMS):
 
 
 def fresh(form, **more):
-    """Return a learner that knows nothing."""
+    """Return an untrained learner."""
     name = CLASSES.get(form, form.split()[0])
     settings = {"n_classes": K, "n_features": D, "seed": 3} | FORMS[form] | more
     return dt.LEARNERS[name](**settings)

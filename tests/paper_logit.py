@@ -60,14 +60,14 @@ class Logit:
         size = max(1.3, np.sqrt((self.W[:, :-1] ** 2).sum() / (self.K * max(1, varies.sum()))))
         self.r = 0.7 * self.lr * size * np.sqrt((0.1 + self.R.mean()) / (0.1 + self.R))
 
-    def chances(self, z):
+    def probabilities(self, z):
         scores = (self.W * z).sum(axis=1)
         e = np.exp(scores - scores.max())
         return e / e.sum()
 
     def learn(self, z, label, reward):
         """Take a step on -reward log p - (1 - reward) log(1 - p)."""
-        p = self.chances(z)
+        p = self.probabilities(z)
         right = p - np.eye(self.K)[label]
         wrong = -p[label] * p / max(1 - p[label], 1e-6)
         wrong[label] = p[label]
@@ -83,19 +83,17 @@ class Watch:
     """Bets, one for each class of delays, that answers are right half as often as they were."""
 
     def __init__(self, start):
-        self.start = start
-        self.heard, self.wealth = {}, {}
+        self.start, self.changed = start, False
+        self.rewards, self.wealth = {}, {}
 
-    def hear(self, delay, reward):
-        rewards = self.heard.setdefault(delay.bit_length(), [])
+    def count(self, delay, reward):
+        rewards = self.rewards.setdefault(delay.bit_length(), [])
         if len(rewards) >= 100:
             q = min(0.9, sum(rewards) / len(rewards))
             gain = reward / 2 + (1 - reward) * (1 - q / 2) / (1 - q)
             self.wealth[delay.bit_length()] = gain * max(1, self.wealth.get(delay.bit_length(), 1))
         rewards.append(reward)
         self.changed = self.changed or max(self.wealth.values(), default=0) > 1e16
-
-    changed = False
 
 
 def inverse_gaps(p, n, plays, confirmations, floor):
@@ -140,7 +138,7 @@ def bandit_logit(X, y, delays, draws, n_classes, lr=1.0, explore_floor=0.0, forg
         for s, (x, label, right) in [(s, waiting.pop(s)) for s in S]:
             if s < watch.start:
                 continue
-            watch.hear(t - s, float(right))
+            watch.count(t - s, float(right))
             n += 1
             confirmations[label] += right
             logit.learn(rows.standardize(x), label, float(right))
@@ -150,7 +148,7 @@ def bandit_logit(X, y, delays, draws, n_classes, lr=1.0, explore_floor=0.0, forg
             kept = [*kept, (x, label, float(right))][-1000:]
         outstanding = len(waiting) + 1
         x = X[t - 1]
-        p = logit.chances(rows.standardize(x))
+        p = logit.probabilities(rows.standardize(x))
         P = inverse_gaps(p, n, plays, confirmations, explore_floor)
         label = sample(P, draws[t - 1])
         right = label == y[t - 1]

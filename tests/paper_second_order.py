@@ -32,7 +32,7 @@ def identity(n, matrix):
 
 @transcribes({"gamma": 0.3}, {"gamma": 0.3, "a": 2.0, "matrix": "full"})
 def soba(X, y, delays, draws, n_classes, gamma=0.015625, a=1.0, matrix="diagonal"):
-    """SOBA: only right answers teach, and only while the running sum of the m stays >= 0."""
+    """SOBA: only right answers change anything, and only while the running sum of the m stays >= 0."""
     T, d = X.shape
     W, theta, A = np.zeros((n_classes, d)), np.zeros(n_classes * d), a * identity(n_classes * d, matrix)
     total = 0.0  # Sm

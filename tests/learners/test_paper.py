@@ -29,7 +29,6 @@ from paper_learners import (
 )
 from paper_second_order import confidit, newtron, newtron_gradient, soba, softmax
 
-# Copies of ../shared/reference, so that this file needs nothing outside the repository.
 REFERENCE = Path(__file__).parents[1] / "reference"
 TRACES = json.loads((REFERENCE / "delaytron_traces.json").read_text())
 LEARNERS = json.loads((REFERENCE / "learner_traces.json").read_text())
@@ -245,7 +244,7 @@ def test_answers_that_never_come_leave_the_weights_at_zero(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_rows_of_zeros_are_played_and_teach_nothing(name):
+def test_rows_of_zeros_are_played_and_change_no_weights(name):
     rows, y, delays, draws = random_stream(8)
     rows[::3] = 0
     run = EVERY[name](rows, y, delays, draws, 4)
@@ -257,7 +256,7 @@ def test_rows_of_zeros_are_played_and_teach_nothing(name):
 
 
 @pytest.mark.parametrize("play", [soba, hinge_delaytron, gap])
-def test_wrong_answers_teach_nothing_to_those_that_need_right_ones(play):
+def test_wrong_answers_change_nothing_in_learners_of_right_ones(play):
     rows, _, delays, draws = random_stream(9)
     assert not play(rows, [99] * len(rows), delays, draws, 4, gamma=0.5).weights.any()
 
@@ -313,7 +312,7 @@ def test_exact_pa_is_the_nearest_matrix_that_satisfies_every_constraint(variant,
 
 
 @pytest.mark.parametrize(("n_classes", "m"), [(2, 1), (4, 1), (4, 2), (5, 3), (5, 4)])
-def test_the_chances_of_all_sets_sum_to_one_and_both_estimates_have_the_mean_of_the_label(n_classes, m):
+def test_the_probabilities_of_all_sets_sum_to_one_and_both_estimates_have_the_mean_of_the_label(n_classes, m):
     top, gamma = tuple(range(n_classes - m, n_classes)), 0.3
     subsets = list(combinations(range(n_classes), m))
     chances = [set_probability(S, top, n_classes, gamma) for S in subsets]
@@ -361,7 +360,7 @@ def test_exp3_starts_afresh_at_each_epoch_and_with_a_constant_step_never():
 
 
 def test_exp3_ignores_answers_that_cross_an_epoch():
-    # m = 1, 2, 2, ..., cum = 1, 3, 5, 7, 9: epochs begin in rounds 1, 2, 3, 5; round 4 hears of 2, 5 of 3: too late
+    # m = 1, 2, 2, ..., cum = 1, 3, 5, 7, 9: epochs begin in rounds 1, 2, 3, 5; the answers in 4 and 5 come too late
     rows, y = np.ones((5, 1)), [9] * 5
     assert not exp3(rows, y, [2] * 5, [0.5] * 5, 3).weights.any()
     assert exp3(rows, y, [2] * 5, [0.5] * 5, 3).epochs == [1, 2, 3, 3, 4]

@@ -1,4 +1,4 @@
-"""Rewards between wrong and right: what they do, when they come late, and who takes none."""
+"""Rewards between wrong and right: their effect, late ones, and learners that take none."""
 
 from copy import deepcopy
 from math import exp, sqrt
@@ -32,7 +32,7 @@ def answered(learner, number, **answer):
 
 
 def numbers(learner):
-    """Return all numbers that last of a state."""
+    """Return all numbers of a state but those of buffers."""
     fields = {name: field for name, field in learner.state._asdict().items() if name not in learner.rule.scratch}
     fields.pop("change", None)  # a buffer of dilute
     return np.concatenate([np.ravel(field).astype(float) for field in fields.values()])
@@ -106,7 +106,7 @@ def test_an_instance_of_a_pool_takes_a_reward_as_its_base_does(form, correct_lat
 
 
 @pytest.mark.parametrize("form", forms(NONE))
-def test_who_takes_none_says_so(form):
+def test_learners_without_rewards_refuse_them(form):
     learner = taught(form)
     before = everything(learner)
     word = learner.feedback_type
@@ -152,6 +152,8 @@ def test_a_second_reward_must_agree():
     learner = taught("delaytron")
     assert learner.feedback(40, reward=0.25) == "accepted"
     assert learner.feedback(40, reward=0.25) == "duplicate"
+    assert learner.feedback(39, reward=1) == "accepted"
+    assert learner.feedback(39, correct=True) == "duplicate"
     with pytest.raises(dt.ConflictingFeedback, match=r"was answered reward 0\.25, now 'correct' came"):
         learner.feedback(40, correct=True)
     learner.flush()
@@ -206,7 +208,7 @@ def test_a_reward_in_a_file_of_right_and_wrong_is_refused(tmp_path):
             dt.load(tmp_path / "a")
 
 
-# Rewards as soft targets: as if the label were right with that chance.
+# Rewards as soft targets: as if the label were right with that probability.
 
 
 @given(reward=rewards, late=st.booleans())
@@ -238,11 +240,11 @@ def transcribed_logit(X, given_rewards, draws):
             logit.refresh(1.0, rows.varies())
         if t > 2:
             past, (label, _) = t - 2, played[t - 3]
-            watch.hear(2, given_rewards[past - 1])
+            watch.count(2, given_rewards[past - 1])
             n += 1
             confirmations[label] += given_rewards[past - 1]
             logit.learn(rows.standardize(X[past - 1]), label, given_rewards[past - 1])
-        P = paper_logit.inverse_gaps(logit.chances(rows.standardize(x)), n, plays, confirmations, 0.0)
+        P = paper_logit.inverse_gaps(logit.probabilities(rows.standardize(x)), n, plays, confirmations, 0.0)
         label = sample(P, draws[t - 1])
         plays[label] += 1
         rows.new.append(x)
