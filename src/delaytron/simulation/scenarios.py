@@ -166,7 +166,7 @@ def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Genera
 
 def empty_log(n_runs: int, longest: int, n_extras: int, losses: bool = False) -> RoundRing:
     """Return columns for the open rounds of every run: a ring that outlasts the longest delay."""
-    length = 1 << max(0, longest - 1).bit_length()
+    length = 1 << max(0, longest - 1).bit_length()  # a power of two: the loop finds a round by a mask
     columns = np.zeros((2, n_runs, length), np.int32)
     extra = np.zeros((n_runs, length, n_extras))
     counts = np.zeros((n_runs, 2), np.int64)

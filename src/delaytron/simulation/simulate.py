@@ -108,8 +108,8 @@ class BatchPlan:
     config: SimulationConfig
     progress: Progress | None
     noise: Sequence[Noise]  # by entry of the parameter grid
-    make_scenarios: ScenarioMaker = make_scenarios
-    logs: "LogPlan | None" = None
+    make_scenarios: ScenarioMaker
+    logs: "LogPlan | None"
 
 
 def play_all(plan: BatchPlan, learners: list[Learner], jobs: list[Job], n_jobs: int | None) -> tuple[Ints, Array]:
@@ -298,13 +298,13 @@ def simulate_settings(
     progress: Progress | None = None,
     n_checkpoints: int = CHECKPOINTS,
     regret: bool = False,
-    scenarios: Any = make_scenarios,
+    scenarios: ScenarioMaker = make_scenarios,
     log: str | Path | None = None,
 ) -> Result:
     """Play `runs` runs of a learner for each of these settings, each a dict of parameters; else like `simulate`.
 
-    A setting may also have `noise`. `scenarios` makes the rows, delays and draws of runs, or returns those it has made
-    before.
+    A setting may also have `noise`. `scenarios` returns the rows, delays and draws of some runs, which may be those of
+    an earlier call.
     """
     dataset = data if isinstance(data, FileStream) else as_dataset(data)
     names = [name for setting in settings for name in setting]
