@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from threading import Event, current_thread, main_thread
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from models import CLASSES, abandon, learner_of, refused, replayed_digest, small
 import delaytron as dt
 from delaytron.files.tensors import pack_tensors, unpack_tensors
 from delaytron.journal.sqlite import SqliteStore
+from delaytron.journal.view import JournalView
 from delaytron.model import engine, facts
 from streams import by_learner
 
@@ -43,6 +45,27 @@ def test_a_model_continues_after_a_close_and_a_crash(path, clock, monkeypatch, l
         for one in (again, twin):
             work(one, 60, 70)
         assert again.digest() == twin.digest()
+
+
+def test_a_close_stores_a_snapshot_although_one_is_being_packed(path, monkeypatch):
+    monkeypatch.setattr(engine, "FACTS_A_SNAPSHOT", 3)
+    packing, go_on, compress = Event(), Event(), engine.compress
+
+    def slow_in_the_background(content):
+        if current_thread() is not main_thread():
+            packing.set()
+            assert go_on.wait(30)
+        return compress(content)
+
+    monkeypatch.setattr(engine, "compress", slow_in_the_background)
+    model = small_model(journal=path)
+    model.decide_many([[1, 0]] * 3)
+    assert packing.wait(30)
+    model.close()
+    go_on.set()
+    model._engine.writer._packer.join(30)
+    with JournalView(path) as view:
+        assert view.snapshot_seqs() == [view.last_seq]
 
 
 def test_a_journal_keeps_every_kind_of_fact(path):

@@ -98,7 +98,8 @@ class Engine:
     ) -> None:
         self.store = store
         self.recipe = recipe
-        self._since_snapshot = 0
+        self._since_snapshot = 0  # facts since the last snapshot, without those that are made in the background
+        self._copied = 0  # how many of them are in the newest of those
         self._deciding: Request | None = None  # the last one that was not a retry, for `_reconcile`
         self._process = os.getpid()
         if state is None:
@@ -159,7 +160,7 @@ class Engine:
             state.replay(fact)
             count += 1
         self.state = state
-        self._since_snapshot = count
+        self._since_snapshot, self._copied = count, 0
 
     def _reconcile(self) -> None:
         """Make the Book and the id table agree after an interruption: without facts there is nothing to restore from.
@@ -209,10 +210,10 @@ class Engine:
                 tally.reward[label] += float(known.value == label) if is_label else known.value
 
     def _is_snapshot_due(self) -> bool:
-        return self._since_snapshot >= max(FACTS_A_SNAPSHOT, len(self.state.book.kept))
+        return self._since_snapshot - self._copied >= max(FACTS_A_SNAPSHOT, len(self.state.book.kept))
 
     def _copy(self) -> tuple[State, Any]:
-        self._since_snapshot = 0
+        self._copied = self._since_snapshot
         return self.state.copy(), self.state.encoder.names()
 
     def _pack_copy(self, copied: tuple[State, Any]) -> bytes:
@@ -431,7 +432,7 @@ class Engine:
             self.writer.changing()
             self.store.put_snapshot(self.store.last_seq, self._pack_copy((self.state, self.state.encoder.names())))
             self.store.drop_old_replies(self.store.now())
-        self._since_snapshot = 0
+        self._since_snapshot = self._copied = 0
 
     def pack_with_ids(self) -> bytes:
         """Return the state and every id ever issued, for a file without a journal."""
