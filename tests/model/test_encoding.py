@@ -1,4 +1,4 @@
-"""Features as people have them: numbers, strings, texts, lists and dicts of these become rows."""
+"""Encoders: numbers, strings, texts, lists and dicts of features become rows."""
 
 import json
 import math
@@ -79,7 +79,7 @@ def plain_phrases(text, ngrams):
 
 
 def plain_tokens(x, ngrams, outer=""):
-    """The rules once more, written down slowly: pairs of a token and an exact number."""
+    """Reference implementation of the rules: yields pairs of a token and an exact number."""
     for key, value in x.items():
         name = outer + key
         if isinstance(value, dict):
@@ -114,7 +114,7 @@ def as_dict(row):
 
 
 def tokens_of(x, **settings):
-    """Return the row by the names of its tokens, with the signs of hashing taken away."""
+    """Return the row by the names of its tokens, without the signs of the hashes."""
     encoder = make_encoder("hashed", **settings)
     row = encoder.encode(x)
     found = dict(zip(encoder.names_of(row), row.values.tolist(), strict=True))
@@ -224,7 +224,7 @@ class TestValues:
         assert tokens_of({"t": "Ελλάδα  ΕΛΛΆΔΑ 42"}) == {"t=ελλάδα": 2.0, "t=42": 1.0}
         assert tokens_of({"t": "... !"}) == {}
 
-    def test_phrases_are_counted_where_wanted(self):
+    def test_phrases_are_counted_up_to_ngrams(self):
         single = {"t=a": 3.0, "t=b": 1.0}
         double = {"t=a a": 1.0, "t=a b": 1.0, "t=b a": 1.0}
         triple = {"t=a a b": 1.0, "t=a b a": 1.0}
@@ -366,7 +366,7 @@ BAD_WHEN_HASHED = [
 
 class TestRefusals:
     @pytest.mark.parametrize(("x", "message"), [*BAD, *BAD_WHEN_HASHED])
-    def test_what_is_wrong_is_said_and_nothing_changes(self, x, message):
+    def test_the_error_says_what_is_wrong_and_nothing_changes(self, x, message):
         encoder = make_encoder("hashed", bits=3)
         encoder.encode({"old": 1})
         names, places = encoder.names(), dict(encoder._places)
@@ -377,7 +377,7 @@ class TestRefusals:
         assert encoder.names() != names
 
     @given(st.dictionaries(any_text | st.sampled_from(["a", "b"]), anything, max_size=4), st.sampled_from([1, 18]))
-    def test_nothing_but_rows_and_refusals_comes_out(self, x, bits):
+    def test_any_input_becomes_a_row_or_an_error(self, x, bits):
         for encoder in (make_encoder("hashed", bits), make_encoder(["a", "b"])):
             row, problem = outcome(encoder, x)
             if row is None:
@@ -437,7 +437,7 @@ class TestNames:
         assert restored.names() == encoder.names()
 
     @given(st.lists(rows, min_size=1, max_size=5), st.integers(1, 18))
-    def test_the_table_can_be_stored_and_put_back(self, many, bits):
+    def test_the_table_can_be_stored_and_restored(self, many, bits):
         encoder = make_encoder("hashed", bits)
         encoded = [encoder.encode(x) for x in many]
         restored = make_encoder(**json.loads(json.dumps(encoder.settings())))
@@ -504,7 +504,7 @@ class TestNames:
 
 
 class TestFixedNames:
-    def test_numbers_stand_in_the_order_of_the_names(self):
+    def test_numbers_are_in_the_order_of_the_names(self):
         encoder = make_encoder(["age", "income", "old", "share", "x"])
         row = encoder.encode({"income": Decimal(7), "age": np.float32(0.5), "old": True, "x": None})
         assert row.indices is None
@@ -522,7 +522,7 @@ class TestFixedNames:
         assert make_encoder(["b", "a"]).encode(kind({"a": 1, "b": 2.5})).values.tolist() == [2.5, 1.0]
 
     @pytest.mark.parametrize(("x", "message"), BAD)
-    def test_what_is_wrong_is_said(self, x, message):
+    def test_the_error_says_what_is_wrong(self, x, message):
         refused(make_encoder(["a", "b"]), x, "must be a number" if isinstance(x.get("a"), dict) else message)
 
     @pytest.mark.parametrize("value", ["x", "", ["x"], {"x": 1}, ("x",), {"x"}, np.zeros(2), np.str_("x"), Colour.RED])
@@ -594,7 +594,7 @@ class TestMaking:
             make_encoder(features)
 
     @pytest.mark.parametrize("value", [0, -1, 25, 1.5, True, "18", None, 10**30])
-    def test_bits_and_n_grams_are_few(self, value):
+    def test_bits_and_n_grams_are_limited(self, value):
         with pytest.raises(dt.InvalidInput, match=r"bits must be (an integer|at most 24)"):
             make_encoder("hashed", bits=value)
         with pytest.raises(dt.InvalidInput, match=r"ngrams must be (an integer|at most 8)"):
