@@ -105,7 +105,7 @@ def refused(name, **options):
         ("ecoli", {}, ["ecoli/ecoli.data"]),
     ],
 )
-def test_a_download_is_what_a_local_copy_is(upstream, cache, monkeypatch, name, options, paths):
+def test_a_download_equals_a_local_copy(upstream, cache, monkeypatch, name, options, paths):
     downloaded = load(name, **options)
     assert files_in(cache) == paths
     assert sorted(upstream.asked) == [f"/{path}" for path in paths]

@@ -254,7 +254,7 @@ def test_a_row_beyond_the_end_has_no_line(tmp_path):
     assert [place_of(tmp_path / "a.csv", ",", row) for row in range(4)] == ["line 1", "line 3", "line 5", "row 3"]
 
 
-def test_what_can_be_read_only_once_is_one_line(tmp_path):
+def test_a_pipe_is_refused_in_one_line(tmp_path):
     os.mkfifo(tmp_path / "a.csv")
     assert refused(tmp_path / "a.csv") == f"{tmp_path / 'a.csv'} can be read only once; give a file"
 

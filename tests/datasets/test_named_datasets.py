@@ -30,7 +30,7 @@ def test_every_data_set_has_a_card():
 @pytest.mark.parametrize(
     ("name", "options", "card"), VARIANTS, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_what_is_loaded_is_what_the_card_says(name, options, card):
+def test_a_loaded_data_set_agrees_with_its_card(name, options, card):
     data = load(name, **options)
     assert (data.name, data.X.shape) == (name, (card.n_rows, card.n_features))
     assert data.class_names == card.class_names
@@ -57,7 +57,7 @@ def manifest():
             yield re.findall(r"`(.+?)`", cells[1])[0], [int(n) for n in rows.split(" + ")], int(columns), int(classes)
 
 
-def test_the_cards_say_what_the_manifest_says():
+def test_the_cards_agree_with_the_manifest():
     cards = {card.files[part][0].path: card for _, _, card in VARIANTS for part in card.files}
     cards["fashion_mnist/*.gz"] = FASHION_PIXELS
     seen = set()
@@ -300,7 +300,7 @@ def test_counts_that_are_not_those_of_the_card_are_refused(folder, key, change, 
         (b"\0\0\x08\x02\0\0\0\x02\0\0\0\x03" + b"12345", "must hold 2 x 3 bytes, but has 5"),
     ],
 )
-def test_an_idx_file_says_what_it_holds(tmp_path, content, message):
+def test_an_idx_file_is_read_or_refused(tmp_path, content, message):
     path = tmp_path / "some.gz"
     path.write_bytes(gzip.compress(content))
     with pytest.raises(InvalidInput, match=f"^{re.escape(f'{path} {message}')}; get a new copy$"):

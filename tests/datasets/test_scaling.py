@@ -61,7 +61,7 @@ def test_standard_divides_a_sparse_matrix_by_its_deviations_and_leaves_its_zeros
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 @given(X=MATRICES, cuts=st.lists(st.integers(0, 12)))
-def test_blocks_give_what_the_whole_gives(X, cuts, form):
+def test_blocks_are_scaled_like_the_whole(X, cuts, form):
     scaling = Scaling("standard", bias=True)
     blocks = [form(part) for part in np.split(X, sorted(min(cut, len(X)) for cut in cuts)) if len(part)]
     for block in blocks:
@@ -72,7 +72,7 @@ def test_blocks_give_what_the_whole_gives(X, cuts, form):
     np.testing.assert_allclose(together, whole.toarray() if sparse.issparse(whole) else whole, rtol=1e-9, atol=1e-10)
 
 
-def test_blocks_give_what_exact_sums_give_to_twelve_digits():
+def test_blocks_agree_with_exact_sums_to_twelve_digits():
     X, scaling = np.random.default_rng(0).normal(1e4, 3.0, size=(5000, 7)), Scaling("standard")
     for block in np.array_split(X, 13):
         scaling.partial_fit(block)
@@ -95,7 +95,7 @@ def test_unit_neither_overflows_nor_vanishes(value):
     np.testing.assert_allclose(scaled(np.array([[value, value]]), "unit"), [[0.5**0.5] * 2])
 
 
-def test_standard_refuses_what_it_cannot_square():
+def test_standard_refuses_numbers_whose_squares_overflow():
     with pytest.raises(dt.InvalidInput, match="scale='standard' needs numbers whose squares fit"):
         scaled(np.array([[1e300], [-1e300]]), "standard")
 
@@ -204,7 +204,7 @@ def test_the_rules_meet_at_their_shares():
 @given(
     hnp.arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 9)), elements=st.sampled_from([0, -0.0, 1.5]))
 )
-def test_csr_is_what_scipy_makes_of_a_matrix(X):
+def test_csr_equals_that_of_scipy(X):
     mine = as_kind(X, sparse=True)
     theirs = csr_array(X)
     assert (mine.indptr.tolist(), mine.indices.tolist()) == (theirs.indptr.tolist(), theirs.indices.tolist())

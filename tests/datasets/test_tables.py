@@ -32,7 +32,7 @@ class TestColumns:
         data = self.read(tmp_path, "a,1,x\nb,2,y\n", label=-1, header=False)
         assert data.feature_names == ("0=a", "0=b", "1")
 
-    def test_numbers_are_categories_where_the_user_says_so(self, tmp_path):
+    def test_numbers_are_categories_on_request(self, tmp_path):
         data = self.read(tmp_path, "zip,y\n10,a\n9.0,b\n9,a\n", categorical=["zip"])
         assert data.feature_names == ("zip=9", "zip=10")
         assert data.X.tolist() == [[0, 1], [1, 0], [1, 0]]
@@ -70,7 +70,7 @@ class TestColumns:
         frame = pd.DataFrame({2: [0.5, 1.5], 1: [3.0, 4.0], 0: ["x", "z"]})
         assert load(frame, label=0).class_names == ("x", "z")
 
-    def test_dates_are_categories_where_the_user_says_so(self, tmp_path):
+    def test_dates_are_categories_on_request(self, tmp_path):
         data = self.read(tmp_path, "day,y\n2020-01-02,a\n2020-01-01,b\n", categorical="day")
         assert data.feature_names == ("day=2020-01-01", "day=2020-01-02")
         days = pa.table({"day": pa.array([1, 0], pa.date32()), "y": ["a", "b"]})
@@ -95,7 +95,7 @@ class TestColumns:
     def test_numbers_with_a_plus_are_numbers(self, tmp_path):
         assert self.read(tmp_path, "a,y\n+1,u\n-2,v\n").X.tolist() == [[1], [-2]]
 
-    def test_truth_in_words_is_a_number(self, tmp_path):
+    def test_true_and_false_are_numbers(self, tmp_path):
         data = self.read(tmp_path, "a,y\nTRUE,no\nfalse,yes\nTrue,no\n")
         assert (data.X.tolist(), data.feature_names) == ([[1], [0], [1]], ("a",))
 
@@ -481,7 +481,7 @@ class TestCommandLine:
     def run(self, *flags):
         return CliRunner().invoke(cli.app, list(map(str, flags)), prog_name="delaytron")
 
-    def test_all_rows_of_a_file_are_played_and_said(self, tmp_path):
+    def test_all_rows_of_a_file_are_played_and_noted(self, tmp_path):
         rows = "".join(f"{i % 7},{i % 5 if i % 50 else ''},u{i},{i % 3}\n" for i in range(300))
         path = write(tmp_path / "own.csv", "a,b,uid,label\n" + rows)
         flags = ["--data", path, "--drop", "uid", "--missing", "drop", "--delay", 5, "--runs", 2, "--json"]

@@ -100,7 +100,7 @@ def test_the_text_of_a_model_is_the_shortest_exact_one(model, text):
     assert str(model) == text
 
 
-def test_a_class_of_the_users_own_is_written_as_it_says_itself():
+def test_a_model_of_the_user_is_written_as_its_repr():
     class Twice(Uniform):
         pass
 

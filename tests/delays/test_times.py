@@ -319,7 +319,7 @@ def test_a_simulation_plays_a_real_trace():
     assert (result.mistakes == same.mistakes).all()
 
 
-def test_an_example_that_is_not_there_is_asked_for_in_one_line(tmp_path, monkeypatch):
+def test_a_missing_example_is_refused_with_its_source(tmp_path, monkeypatch):
     monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
     asked = f"put college_reply_delays.csv.gz, from https://snap.stanford.edu/.*, into {tmp_path}/delays"
     with pytest.raises(InvalidInput, match=asked):

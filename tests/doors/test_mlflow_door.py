@@ -132,7 +132,7 @@ def test_no_pickle_is_written(tmp_path):
     assert not [name for name in files if name.endswith((".pkl", ".pickle", ".cloudpickle", ".joblib", ".pt"))]
 
 
-def test_the_signature_says_what_goes_in_and_out(tmp_path):
+def test_the_signature_describes_inputs_and_outputs(tmp_path):
     signature = saved(learner_of(), tmp_path / "learner").metadata.signature
     assert signature.inputs.to_dict() == [{"type": "tensor", "tensor-spec": {"dtype": "float64", "shape": (-1, 2)}}]
     named = saved(model_of(NAMES), tmp_path / "model").metadata.signature

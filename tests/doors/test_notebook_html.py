@@ -73,7 +73,7 @@ def result_of(runs=3, **parameters):
     return dt.simulate("delaytron", dt.datasets.load("digits"), rounds=200, runs=runs, **settings)
 
 
-def test_a_learner_shows_its_settings_and_what_waits():
+def test_a_learner_shows_its_settings_and_open_rounds():
     learner = dt.Delaytron(3, 2, gamma=0.25, seed=7, expire_after=9)
     learner.decide([1.0, 2.0])
     texts, counts = read(learner._repr_html_())

@@ -324,6 +324,6 @@ CASES = [
 
 
 @pytest.mark.parametrize(("model", "check"), CASES)
-def test_river_finds_nothing(model, check):
+def test_rivers_checks_pass(model, check):
     assert check.__name__ not in model._unit_test_skips()
     check(model.clone())

@@ -66,7 +66,7 @@ def total(arrival, arrived, terms):
 
 
 @pytest.mark.parametrize("known", ["waits", "ages", "nothing"])
-def test_influence_is_what_leaving_a_round_out_changes(known):
+def test_influence_agrees_with_leaving_a_round_out(known):
     """The jackknife: the sum without round i, less the sum, is minus the influence of round i, to first order."""
     waits, ages, terms = draw(400, seed=4)
 

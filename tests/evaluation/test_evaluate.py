@@ -51,7 +51,7 @@ def test_a_learner_is_taken_as_it_is_now(made):
     assert learner.book.rounds == 50
 
 
-def test_learners_respect_what_is_allowed(made):
+def test_learners_respect_allowed_labels(made):
     allowed = RNG.random((500, K)) < 0.6
     allowed[np.arange(500), made.log.labels] = True
     uniform = allowed / allowed.sum(axis=1, keepdims=True)

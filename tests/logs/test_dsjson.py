@@ -24,7 +24,7 @@ def read(tmp_path, *lines):
     return list(read_records(write(tmp_path / "log.dsjson", lines)))
 
 
-def test_an_event_is_what_the_fields_say(tmp_path):
+def test_an_event_has_the_values_of_its_fields(tmp_path):
     line = event("e1", label=1, prob=0.05000000074505806, reward=0.25)
     (found,) = read(tmp_path, line)
     assert found == Event(

@@ -41,7 +41,7 @@ def check(log, data, delay, rounds, seed, run, **parameters):
 @pytest.mark.parametrize("data", [DENSE, SPARSE], ids=["dense", "sparse"])
 @pytest.mark.parametrize("piece", [64, 8192])
 @pytest.mark.parametrize(("delay", "rounds"), [(1, 300), (40, 300), (200, 700)])
-def test_a_log_is_what_was_played(tmp_path, monkeypatch, data, piece, delay, rounds):
+def test_a_log_has_the_rounds_that_were_played(tmp_path, monkeypatch, data, piece, delay, rounds):
     monkeypatch.setattr(run_logs, "MOST_ROUNDS", piece)
     result = dt.simulate("delaytron", data, delay=delay, rounds=rounds, seed=3, gamma=0.2, log=tmp_path / "a.parquet")
     log = dt.logs.read_parquet(tmp_path / "a.parquet")
