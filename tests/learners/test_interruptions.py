@@ -1,4 +1,4 @@
-"""Whatever line an exception interrupts, the learner goes on exactly."""
+"""An exception at any line of the package: the learner continues with the same bits."""
 
 import signal
 import sys
@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import delaytron as dt
 from delaytron.answers import Known, Status
 from delaytron.kernels.loop import BEGUN
-from streams import by_learner, known_rounds, same_bits
+from streams import by_learner, known_rounds
 
 PACKAGE = str(Path(dt.__file__).parent)
 RNG = np.random.default_rng(5)
@@ -63,7 +63,7 @@ def answer_of(learner, number):
 
 
 def knowledge(learner):
-    """All that decides how a learner goes on."""
+    """Return all that later rounds depend on."""
     plays = [(p.round, p.greedy, p.label, p.prob, p.extra.tolist(), p.x.values.tolist()) for p in ordered(learner)]
     state = [np.asarray(field).tobytes() for field in learner.state]
     return state, plays, known_rounds(learner), learner.pending
@@ -74,7 +74,7 @@ def ordered(learner):
 
 
 def play(learner, last):
-    """Play until so many rounds are played, with answers that come one, two, three or six rounds later."""
+    """Play to the round `last`, with answers that come one, two, three or six rounds later."""
     while learner.book.rounds < last:
         now = learner.book.rounds + 1
         for number in range(1, now):
@@ -113,7 +113,7 @@ def flush(learner):
 
 
 def goes_on_like(expected, learner, tmp_path, action, last):
-    """Assert that after the action, done again, an interrupted learner and its saved copy go on as expected.
+    """Assert that after the action, done again, an interrupted learner and its saved copy continue as expected.
 
     A file may forget that the clock of an interrupted round has ticked. Such a copy has the same state and the same
     events to apply, so that no answer is applied twice.
@@ -134,7 +134,7 @@ def goes_on_like(expected, learner, tmp_path, action, last):
 @pytest.mark.parametrize("action", [decide, flush])
 @pytest.mark.parametrize("name", by_learner(LEARNERS))
 def test_an_action_interrupted_at_any_line_and_done_again_is_the_action(name, action, tmp_path):
-    """Live and saved, the learner goes on to the same bits as one that was never interrupted."""
+    """Live and saved, the learner continues with the same bits as one that was never interrupted."""
     expected = after_nine_rounds(name)
     action(expected)
     play(expected, 30)
@@ -209,7 +209,7 @@ def test_a_timer_that_interrupts_flush_applies_no_answer_twice():
         raise KeyboardInterrupt
 
     def flush(learner):
-        """Flush, and be struck exactly once: on the way, or else after it."""
+        """Flush; the timer interrupts once, during the flush or after it."""
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.0005)
             learner.flush()
@@ -284,15 +284,8 @@ def test_a_copy_made_beside_working_threads_is_of_one_moment():
         thread.join()
 
 
-def test_bits_of_a_learner_do_not_depend_on_the_lock():
-    """A learner that was copied goes on like the one it was copied from."""
-    learner = play(LEARNERS["standardizing"](), 12)
-    twin = deepcopy(learner)
-    assert same_bits(play(learner, 30).weights, play(twin, 30).weights)
-
-
-def test_a_signal_handler_must_leave_a_busy_learner_alone(tmp_path):
-    """Whatever it calls is refused in one line; the call that it interrupted goes on."""
+def test_calls_of_a_signal_handler_within_a_call_are_refused(tmp_path):
+    """Each is refused in one line; the interrupted call is completed."""
     learner = dt.AdaptiveDelaytron(3, 3, gamma=0.3, seed=1, expire_after=3, on_expiry="wrong")
     expected = play(dt.AdaptiveDelaytron(3, 3, gamma=0.3, seed=1, expire_after=3, on_expiry="wrong"), 39)
     refused = []
