@@ -1,4 +1,4 @@
-"""Decisions among some of the labels only: who is drawn, how often, and what it costs the others (nothing)."""
+"""Decisions among some of the labels only: which are drawn, how often, and the same bits where all are allowed."""
 
 from copy import deepcopy
 from math import exp, sqrt
@@ -19,7 +19,7 @@ subsets = st.sets(st.integers(0, K - 1), min_size=1).map(sorted)
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("form", forms(SINGLE))
-def test_only_allowed_labels_are_drawn_each_as_often_as_it_says(form, sparse):
+def test_only_allowed_labels_are_drawn_with_the_stated_probability(form, sparse):
     learner = taught(form, sparse=sparse)
     for t, allowed in enumerate(SOME):
         choice = choice_of(learner, row(50 + t, sparse), allowed)
@@ -55,7 +55,7 @@ def play(learner, choices, rounds=40):
 
 
 @pytest.mark.parametrize("form", forms(SINGLE))
-def test_to_allow_all_labels_is_to_allow_any(form):
+def test_allowing_all_labels_equals_no_restriction(form):
     one, other = fresh(form), fresh(form)
     assert play(one, [None]) == play(other, [range(K), np.arange(K)[::-1], [0, 0, 1, 2, 3, 4]])
     assert state_bits(one) == state_bits(other)
@@ -140,7 +140,7 @@ FORMULAS = {
 
 @pytest.mark.parametrize("form", forms(FORMULAS))
 @given(allowed=subsets, t=st.integers(40, 59), rounds=st.integers(1, 40))
-def test_the_probabilities_are_those_of_the_formula_for_so_many_labels(form, allowed, t, rounds):
+def test_the_probabilities_are_those_of_the_formula_for_the_allowed_labels(form, allowed, t, rounds):
     learner = taught(form, rounds)
     learner.decide(ROWS[0])  # applies what came: the next round finds the learner as it is now
     choice = choice_of(learner, ROWS[t], allowed)
@@ -189,7 +189,7 @@ def test_what_are_no_labels_is_refused_and_changes_nothing(call, allowed, messag
 
 
 @pytest.mark.parametrize("make", [lambda: fresh("dilute"), lambda: dt.Bold(fresh("dilute"))], ids=["dilute", "pool"])
-def test_a_learner_that_plays_sets_takes_no_choice(make):
+def test_a_learner_that_plays_sets_refuses_allowed(make):
     learner = make()
     learner.decide(ROWS[0])
     before = everything(learner)

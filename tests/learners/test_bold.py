@@ -1,4 +1,4 @@
-"""BOLD: every instance lives without delay, none is made before all wait, and the loop is the one of all learners."""
+"""BOLD: no instance sees a delay, a new one is made only while all wait, and all ways to play agree to the bit."""
 
 import sys
 from copy import deepcopy
@@ -133,7 +133,7 @@ def test_a_run_equals_undelayed_runs_of_the_pseudo_code_on_the_rounds_of_each_in
         rounds = np.flatnonzero(instances == i)
         X, y, draws = story.dense[rounds], story.y[rounds], story.draws[rounds]
         answered = rounds[-1] + story.delays[rounds[-1]] < len(story.y)
-        if answered:  # a round more, in which the last answer is heard
+        if answered:  # a round more, in which the last answer is applied
             X, y, draws = np.vstack([X, 0 * X[:1]]), np.append(y, 0), np.append(draws, 0.5)
         lone = text(X, y, np.ones_like(y), draws, story.n_classes, **setting)
         n = len(rounds)
@@ -167,7 +167,7 @@ def test_saving_in_the_middle_changes_no_bit(name, order, setting, feedback_mode
     assert type(last.base) is type(learner.base)
 
 
-def test_a_loaded_pool_is_asked_and_copied(tmp_path):
+def test_a_loaded_pool_predicts_and_is_copied(tmp_path):
     learner = a_pool()
     learner.decide(ROWS[0])
     learner.save(tmp_path / "a")
@@ -179,7 +179,7 @@ def test_a_loaded_pool_is_asked_and_copied(tmp_path):
 
 @every_base
 @given(story=stories(max_rounds=30))
-def test_a_replay_goes_on_from_what_the_pool_knows_and_leaves_it_alone(name, order, setting, story):
+def test_a_replay_continues_from_the_state_of_the_pool_and_does_not_change_it(name, order, setting, story):
     _, learner = play_online(dt.Bold(a_base(name, story, setting), order), story)
     learner.flush()
     before = everything(learner)
@@ -206,7 +206,7 @@ def test_predict_is_what_the_instance_that_plays_next_would_choose(order):
     assert learner.decide(ROWS[9]).greedy == labels[9]
 
 
-def test_while_all_wait_the_instance_that_played_most_speaks():
+def test_while_all_instances_wait_the_one_that_played_most_predicts():
     learner = a_pool()
     assert not learner.weights.any()
     first = learner.decide(ROWS[0])
@@ -219,12 +219,12 @@ def test_while_all_wait_the_instance_that_played_most_speaks():
 
 
 def test_an_expired_round_sets_its_instance_free_only_where_it_counts_as_wrong():
-    dropping, blaming = a_pool(expire_after=2), a_pool(expire_after=2, on_expiry="wrong")
+    dropping, as_wrong = a_pool(expire_after=2), a_pool(expire_after=2, on_expiry="wrong")
     for row in ROWS:
         dropping.decide(row)
-        blaming.decide(row)
+        as_wrong.decide(row)
     assert (dropping.instances, dropping.pending) == (len(ROWS), 2)
-    assert (blaming.instances, blaming.pending) == (2, 2)
+    assert (as_wrong.instances, as_wrong.pending) == (2, 2)
 
 
 def test_a_late_right_corrects_the_instance_that_played():
@@ -239,7 +239,7 @@ def test_a_late_right_corrects_the_instance_that_played():
 
 
 @given(delays=st.lists(st.integers(1, 12), min_size=1, max_size=40), wait=st.integers(1, 12), as_wrong=st.booleans())
-def test_the_room_that_a_world_needs_is_what_the_pool_grows_to(delays, wait, as_wrong):
+def test_max_open_rounds_is_the_most_rounds_that_wait_at_once(delays, wait, as_wrong):
     for expiry in (Expiry(), Expiry(wait, as_wrong=as_wrong)):
         scenarios = empty_scenarios(1, len(delays), expiry)
         deliver(np.array(delays), expiry, scenarios, 0)
@@ -270,7 +270,7 @@ def test_on_synsep_the_pool_pays_for_the_delay_and_still_learns():
     assert soon < late < 0.6
 
 
-def test_a_pool_of_learners_that_play_sets_tells_the_sets():
+def test_a_pool_of_learners_that_play_sets_returns_the_sets():
     base, draws = dt.Dilute(4, 5, gamma=0.3, m=2), stream(0, "exploration").random(200)
     once = [dt.replay(learner, *DATA, np.ones(200, int), draws) for learner in (base, dt.Bold(base))]
     assert same_bits(*once)
@@ -314,7 +314,7 @@ def test_bad_input_gets_one_clear_line(make, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_pool_hears_and_is_shown_as_its_base_is():
+def test_feedback_type_seed_and_repr_follow_the_base():
     assert (a_pool("perceptron").feedback_type, a_pool("perceptron").name) == ("label", "bold(perceptron)")
     assert a_pool().seed == a_pool().base.seed == 11
     assert a_pool(seed=3).seed == 3
@@ -379,7 +379,7 @@ def test_no_slot_of_the_base_is_left_for_the_pool_to_fill(name, order, setting):
     rule = bold.pooled(dt.LEARNERS[name](4, 5, **setting).rule, order)
     assert not any(part.has_slots for part in (rule.pick, rule.step, rule.revise, rule.is_correct))
     assert rule is bold.pooled(dt.LEARNERS[name](4, 5, **setting).rule, order)
-    assert getattr(sys.modules[bold.__name__], rule.state.__name__) is rule.state
+    assert getattr(sys.modules[rule.state.__module__], rule.state.__name__) is rule.state
 
 
 def test_a_pool_that_cannot_grow_refuses_before_anything_changes(monkeypatch):

@@ -359,7 +359,7 @@ BookMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30
 TestBook = BookMachine.TestCase
 
 
-def test_the_queues_of_a_long_life_stay_short():
+def test_the_queues_stay_short_over_many_rounds():
     """Settled rounds leave the queues of candidates, and nothing of a released round is kept but status and answer."""
     book = Book(Expiry(3, as_wrong=True, release_rounds=6))
     for number in range(1, 301):
@@ -387,7 +387,7 @@ def test_settled_rounds_take_little_room_in_a_file():
     assert sum(tensor.nbytes for tensor in book.tensors(1, False).values()) < 500
 
 
-def test_rounds_settled_elsewhere_are_remembered():
+def test_rounds_settled_elsewhere_have_a_status():
     book = Book()
     book.file_block(block_of(range(1, 5), False, 0))
     book.cancel(2)
@@ -399,7 +399,7 @@ def test_rounds_settled_elsewhere_are_remembered():
 
 
 @pytest.mark.parametrize("action", ["file", "answer", "cancel"])
-def test_a_copy_goes_its_own_way(action):
+def test_a_copy_is_independent(action):
     book = Book(Expiry(2))
     book.file_block(block_of(range(1, 4), False, 0))
     before = seen(book, 0)

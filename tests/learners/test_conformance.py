@@ -135,7 +135,7 @@ def test_dense_and_sparse_rows_give_the_same_run(name, setting, data):
 
 @every_learner
 @given(story=stories())
-def test_the_learner_that_is_replayed_stays_as_it_was(name, setting, story):
+def test_a_replay_does_not_change_the_learner(name, setting, story):
     _, learner = play_online(make(dt.LEARNERS[name], story, **setting), story)
     before = [field.copy() for field in learner.state], learner.pending, learner.book.rounds
     play_compiled(learner, story)
@@ -145,7 +145,7 @@ def test_the_learner_that_is_replayed_stays_as_it_was(name, setting, story):
 
 @every_learner
 @given(story=stories(max_rounds=30))
-def test_a_replay_goes_on_from_what_the_learner_knows(name, setting, story):
+def test_a_replay_continues_from_the_state_of_the_learner(name, setting, story):
     """Online through a story and again through it = online once, then replayed."""
     story = affordable(story, setting)
     _, learner = play_online(make(dt.LEARNERS[name], story, **setting), story)

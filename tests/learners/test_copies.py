@@ -1,4 +1,4 @@
-"""Copies by `copy` and `pickle`: they go on to the same bits, here and in another process."""
+"""Copies by `copy` and `pickle`: they continue with the same bits, here and in another process."""
 
 import copy
 import pickle
@@ -28,8 +28,8 @@ def pickled(protocol):
     return lambda learner: pickle.loads(pickle.dumps(learner, protocol))  # noqa: S301 - our own
 
 
-def lent(learner):
-    """Copy as joblib does: large arrays (here: a state) are memory that the other process may only read."""
+def from_read_only_memory(learner):
+    """Copy as joblib does: large arrays (here: a state) are in read-only memory."""
     buffers = []
 
     def stays_inside(buffer):
@@ -42,7 +42,7 @@ def lent(learner):
     return pickle.loads(content, buffers=buffers)  # noqa: S301
 
 
-COPIES = {"pickle 2": pickled(2), "pickle 5": pickled(5), "deepcopy": copy.deepcopy, "lent": lent}
+COPIES = {"pickle 2": pickled(2), "pickle 5": pickled(5), "deepcopy": copy.deepcopy, "read-only": from_read_only_memory}
 
 
 def makers():
@@ -81,7 +81,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("name", "way"), list(cases()))
-def test_a_copy_goes_on_to_the_same_bits(name, way):
+def test_a_copy_continues_with_the_same_bits(name, way):
     learner = MAKERS[name]()
     play(learner, ROWS)
     again = COPIES[way](learner)
@@ -127,7 +127,7 @@ sys.stdout.buffer.write(pickle.dumps([[tuple(d) for d in made] for made in decis
 """
 
 
-def test_another_process_goes_on_to_the_same_bits():
+def test_a_copy_in_another_process_continues_with_the_same_bits():
     names = ["banditron", "dilute", "bold banditron", "bold dilute"]
     learners = [MAKERS[name]() for name in names]
     for learner in learners:
@@ -139,7 +139,7 @@ def test_another_process_goes_on_to_the_same_bits():
     assert pickle.loads(done.stdout) == here  # noqa: S301
 
 
-def test_what_a_pool_predicts_is_not_changed_by_asking():
+def test_a_pool_and_its_copy_predict_the_same_and_do_not_change():
     learner = MAKERS["bold dilute"]()
     play(learner, ROWS)
     before = weights(learner)

@@ -1,4 +1,4 @@
-"""Model files that an accident or somebody has changed: refused in one line, quickly, without taking memory."""
+"""Damaged and crafted files of learners: refused in one line, quickly, without the memory that they claim to need."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def test_every_flipped_bit_is_refused(tmp_path):
     assert dt.load(path).pending == 1
 
 
-def test_a_flipped_bit_among_the_numbers_is_said_in_one_clear_line(tmp_path):
+def test_a_flipped_bit_among_the_numbers_is_a_digest_mismatch(tmp_path):
     content = bytearray(small(tmp_path / "a"))
     content[-1] ^= 1
     (tmp_path / "a").write_bytes(content)
@@ -55,7 +55,7 @@ def test_a_flipped_bit_among_the_numbers_is_said_in_one_clear_line(tmp_path):
     assert refusal(tmp_path / "a") == message
 
 
-def test_a_file_that_breaks_off_or_goes_on_is_refused(tmp_path):
+def test_a_truncated_or_longer_file_is_refused(tmp_path):
     path = tmp_path / "a"
     content = small(path)
     for length in range(len(content)):
@@ -85,7 +85,7 @@ def test_the_digest_can_be_checked_without_this_library(tmp_path):
     assert sha256((tmp_path / "a").read_bytes().replace(digest, b"0" * 64)).hexdigest().encode() == digest
 
 
-def test_a_setting_with_as_many_zeros_as_a_digest_is_no_trap(tmp_path):
+def test_a_setting_with_as_many_zeros_as_a_digest_is_loaded(tmp_path):
     learner = dt.Banditron(2, 1, seed=10**70)
     learner.save(tmp_path / "a")
     assert dt.load(tmp_path / "a").seed == 10**70
@@ -179,7 +179,7 @@ def test_a_nested_header_is_refused(opening, tmp_path):
     assert "is not a safetensors file" in refusal(tmp_path / "a")
 
 
-def test_pools_within_pools_without_end_are_refused(tmp_path):
+def test_deeply_nested_pools_are_refused(tmp_path):
     learner = dt.Bold(dt.Banditron(2, 1, seed=0))
     learner.save(tmp_path / "a")
     deep = '{"learner":"bold","settings":{"base":' * 900 + "{}" + "}}" * 900
@@ -188,13 +188,13 @@ def test_pools_within_pools_without_end_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["folder", "none", "pipe"])
-def test_what_is_no_file_is_refused(name, tmp_path):
+def test_a_path_that_is_no_regular_file_is_refused(name, tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     refusal(tmp_path / name)
 
 
-def test_a_text_too_many_is_refused(tmp_path):
+def test_unknown_metadata_is_refused(tmp_path):
     small(tmp_path / "a")
     texts, tensors = read_tensors(tmp_path / "a")
     (tmp_path / "a").write_bytes(b"".join(pack_tensors(tensors, texts | {"more": ""})))
@@ -227,7 +227,7 @@ while True:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL there")
 def test_a_learner_that_is_killed_while_it_saves_leaves_a_whole_file(tmp_path):
-    """What one process began the next goes on with: at least 20 kills, at moments spread over several saves."""
+    """Each process continues from the file of the one before; 20 kills, at moments spread over several saves."""
     path = tmp_path / "model"
     random = np.random.default_rng(9)
     dt.Banditron(3, 500, seed=0).save(path)
@@ -243,6 +243,6 @@ def test_a_learner_that_is_killed_while_it_saves_leaves_a_whole_file(tmp_path):
         assert len(list(tmp_path.iterdir())) <= 2
         last = max([rounds + 1, *reported])
         rounds = dt.load(path).book.rounds
-        assert rounds in (last, last + 1)  # what was said to be saved, or the save that was under way
+        assert rounds in (last, last + 1)  # the last save that was reported, or the one after it
     dt.load(path).save(path)
     assert list(tmp_path.iterdir()) == [path]

@@ -1,4 +1,4 @@
-"""Many decisions in one call: the same as one after another, to the bit."""
+"""Many decisions in one call: the same as one by one, to the bit."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def answer(learners, decisions, random):
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("options", [{}, {"expire_after": 3}, {"expire_after": 3, "on_expiry": "wrong"}])
-def test_as_one_after_another(name, is_sparse, options):
+def test_equal_to_one_by_one(name, is_sparse, options):
     one, many = pair(name, **options)
     random = np.random.default_rng(1)
     for count in (1, 7, 5, 2):

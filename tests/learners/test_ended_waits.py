@@ -49,8 +49,8 @@ def test_an_ended_wait_is_no_longer_pending_and_has_a_status(name, how):
     learner.flush()
     assert learner.book.to_apply() == []
     assert (ENDED in learner.book.kept) == (how == "wrong")
-    said = learner.feedback(ENDED, **answer_of(learner, ENDED))
-    assert said == {"cancelled": "cancelled", "expired": "late", "wrong": "corrected"}[how]
+    reply = learner.feedback(ENDED, **answer_of(learner, ENDED))
+    assert reply == {"cancelled": "cancelled", "expired": "late", "wrong": "corrected"}[how]
     assert learner.pending == known_rounds(learner).count(Known(Status.OPEN))
 
 
@@ -62,8 +62,8 @@ def test_a_released_wait_is_forgotten_and_was_a_wrong(name):
     assert learner.book.ended[ENDED].event == NO_EVENT
     learner.end(Book.release, ENDED)
     assert ENDED not in learner.book.kept
-    for said in ("late", "duplicate"):
-        assert learner.feedback(ENDED, correct=True) == said
+    for reply in ("late", "duplicate"):
+        assert learner.feedback(ENDED, correct=True) == reply
     with pytest.raises(dt.ConflictingFeedback):
         learner.feedback(ENDED, correct=False)
     other.feedback(ENDED, correct=False)
@@ -74,7 +74,7 @@ def test_a_released_wait_is_forgotten_and_was_a_wrong(name):
 
 @pytest.mark.parametrize("name", by_learner(["banditron", "standardizing", "label"]))
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
-def test_a_dropped_wait_teaches_nothing(name, how):
+def test_a_dropped_wait_changes_no_weights(name, how):
     learner, other = after_twelve_rounds(name), after_twelve_rounds(name)
     end(learner, how)
     for one in (learner, other):
@@ -161,7 +161,7 @@ def test_an_end_interrupted_at_any_line_and_done_again_is_the_end(name, how, tmp
 
 @every_end
 @pytest.mark.parametrize("action", [decide, flush])
-def test_what_applies_an_end_may_be_interrupted_at_any_line(name, how, action, tmp_path):
+def test_applying_an_end_may_be_interrupted_at_any_line(name, how, action, tmp_path):
     def prepare():
         learner = after_twelve_rounds(name)
         end(learner, how)

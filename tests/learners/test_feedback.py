@@ -36,7 +36,7 @@ BANDITS = [name for name, cls in dt.LEARNERS.items() if cls.feedback_type == "co
 EXACT = [name for name in BANDITS if dt.LEARNERS[name].rule.corrects_exactly]
 ROWS = np.random.default_rng(5).normal(size=(40, 6))
 
-lives = st.one_of(
+feedback_models = st.one_of(
     st.fixed_dictionaries({"noise": st.sampled_from([(0.2, 0.0), (0.0, 0.3), (0.3, 0.4)])}),
     st.fixed_dictionaries({"expire_after": st.integers(1, 9), "on_expiry": st.sampled_from(["drop", "wrong"])}),
     st.just({"noise": (0.2, 0.3), "expire_after": 3, "on_expiry": "wrong"}),
@@ -47,8 +47,8 @@ lives = st.one_of(
 
 
 @pytest.mark.parametrize("name", by_learner(dt.LEARNERS))
-@given(story=stories(max_rounds=40), feedback_model=lives)
-def test_simulator_interpreter_and_online_object_agree_in_every_life(name, story, feedback_model):
+@given(story=stories(max_rounds=40), feedback_model=feedback_models)
+def test_simulator_interpreter_and_online_object_agree_with_noise_and_expiry(name, story, feedback_model):
     if dt.LEARNERS[name].feedback_type == "label":
         feedback_model = {"expire_after": feedback_model.get("expire_after", 2)}
     expiry, noise = split_noise(feedback_model)
@@ -59,8 +59,8 @@ def test_simulator_interpreter_and_online_object_agree_in_every_life(name, story
 
 
 @pytest.mark.parametrize("name", by_learner(["delaytron", "adaptive_delaytron", "pab"]))
-@given(story=stories(max_rounds=20), feedback_model=lives)
-def test_saving_in_the_middle_of_such_a_life_changes_no_bit(name, story, feedback_model, tmp_path_factory):
+@given(story=stories(max_rounds=20), feedback_model=feedback_models)
+def test_saving_in_the_middle_of_noise_and_expiry_changes_no_bit(name, story, feedback_model, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "learner.safetensors"
 
     def saved_and_loaded(learner, _t):
@@ -73,7 +73,7 @@ def test_saving_in_the_middle_of_such_a_life_changes_no_bit(name, story, feedbac
     assert same_bits(online, play_compiled(learner, story, noise))
 
 
-def test_the_noise_of_a_replay_goes_on_after_the_rounds_that_were_played():
+def test_the_noise_of_a_replay_continues_after_the_rounds_played_before():
     noise, y, ones = (0.3, 0.4), np.arange(40) % 4, np.ones(40, int)
     draws, flips = stream(3, "exploration").random(40), flips_of(3, noise, 40)
     whole = dt.replay(dt.Rcnbf(4, 6, gamma=0.3, seed=3), ROWS, y, ones, draws, noise)
@@ -179,12 +179,12 @@ def test_where_no_exact_correction_exists_the_right_is_applied_as_it_comes(name)
     assert same_bits(learner.weights, other.weights)
 
 
-def test_a_dropped_decision_is_forgotten_and_says_so():
+def test_feedback_to_a_dropped_decision_is_late():
     learner = dt.Delaytron(3, 6, gamma=0.5, seed=0, expire_after=2)
     first, second, third = (learner.decide(x) for x in ROWS[:3])
     assert (learner.pending, sorted(learner.book.kept)) == (2, [second.id, third.id])
-    for said in ("late", "duplicate"):
-        assert learner.feedback(first.id, correct=True) == said
+    for reply in ("late", "duplicate"):
+        assert learner.feedback(first.id, correct=True) == reply
     with pytest.raises(dt.ConflictingFeedback, match="decision 1 was answered 'correct', now 'wrong' came"):
         learner.feedback(first.id, correct=False)
     assert learner.feedback(second.id, correct=True) == "accepted"
@@ -222,12 +222,12 @@ def test_a_decision_counted_as_wrong_is_released_after_correct_within_rounds(cor
     learner.decide(ROWS[30])
     assert 1 not in learner.book.kept
     before = learner.weights
-    for said in ("late", "duplicate"):
-        assert learner.feedback(first.id, correct=True) == said
+    for reply in ("late", "duplicate"):
+        assert learner.feedback(first.id, correct=True) == reply
     with pytest.raises(dt.ConflictingFeedback):
         learner.feedback(first.id, correct=False)
     learner.flush()
-    assert same_bits(learner.weights, before)  # a late answer is kept, and teaches nothing
+    assert same_bits(learner.weights, before)  # a late answer is kept, and changes no weights
     corrected.decide(ROWS[30])
     assert not same_bits(corrected.weights, before)
 
@@ -283,7 +283,7 @@ def test_the_first_run_of_a_simulation_is_what_a_learner_of_that_seed_does():
     assert wrong == result.mistakes[0, -1, 0]
 
 
-def test_simulate_plays_lists_of_noise_each_as_if_alone():
+def test_simulate_plays_each_noise_of_a_list_as_if_alone():
     data = dt.datasets.load("synsep", n_samples=500)
     together = dt.simulate("delaytron", data, delay=50, runs=2, gamma=[0.1, 0.3], noise=[(0.1, 0.2), (0.0, 0.4)])
     pattern = dt.Delaytron(data.n_classes, data.n_features, gamma=0.3)
@@ -297,7 +297,7 @@ def test_simulate_plays_lists_of_noise_each_as_if_alone():
             assert np.array_equal(part.mistakes, like.mistakes)
 
 
-def test_simulate_plays_lists_of_lives_each_as_if_alone():
+def test_simulate_plays_each_expiry_of_a_list_as_if_alone():
     data = dt.datasets.load("synsep", n_samples=500)
     together = dt.simulate("delaytron", data, delay=50, runs=2, expire_after=[10, 40], on_expiry=["drop", "wrong"])
     for setting, part in together.groups():
@@ -361,7 +361,7 @@ def test_a_learner_does_not_take_noise():
         dt.Delaytron(3, 2, noise=(0.1, 0.1))
 
 
-def test_a_learner_of_the_true_label_knows_no_wrong():
+def test_a_learner_of_the_true_label_cannot_count_expiry_as_wrong():
     with pytest.raises(
         dt.InvalidInput, match=r"perceptron learns from the true label, .*; leave out on_expiry='wrong'"
     ):

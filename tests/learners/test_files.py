@@ -77,7 +77,7 @@ def other_format(path):
 
 
 def changed(**tensors):
-    """Replace tensors of the file, and seal it again: no accident, but somebody's work."""
+    """Return a function that replaces tensors of a file and gives it a valid digest: crafted, not damaged."""
 
     def harm(path):
         texts, old = read_tensors(path)
@@ -234,7 +234,7 @@ def test_indices_in_a_file_of_dense_rows_are_not_used(tmp_path):
 
 
 @pytest.mark.parametrize("extra", [np.full((1, 2), 7.0), np.full((1, 2), np.nan), np.full((1, 2), 0.5)])
-def test_a_noted_label_that_is_none_is_refused(extra, tmp_path):
+def test_a_noted_number_that_is_no_label_is_refused(extra, tmp_path):
     learner = dt.Gap(3, 2, seed=0)
     learner.decide([1.0, 0.0])
     learner.save(tmp_path / "a")
@@ -244,7 +244,7 @@ def test_a_noted_label_that_is_none_is_refused(extra, tmp_path):
 
 
 @pytest.mark.parametrize("clock", [[2**62, 63, 0], [-1, 3, 0]])
-def test_a_clock_that_no_run_can_reach_does_no_harm(clock, tmp_path):
+def test_a_clock_that_no_run_can_reach_is_refused_or_harmless(clock, tmp_path):
     learner = dt.AdaptiveDelaytron(3, 2, seed=0)
     learner.decide([1.0, 0.0])
     learner.save(tmp_path / "a")
@@ -267,7 +267,7 @@ def overflowed(cls, **settings):
 
 
 def with_infinite_numbers(learner):
-    """Let every number of a state that can be infinite be so, and the open rounds have noted it."""
+    """Set all numbers of the state to NaN or infinity, and those that open rounds noted to NaN."""
     for field in learner.state:
         if field.dtype == np.float64:
             field.flat[::2] = np.nan
@@ -284,7 +284,7 @@ def with_infinite_numbers(learner):
 @pytest.mark.parametrize("harm", [lambda learner: learner, with_infinite_numbers])
 @pytest.mark.filterwarnings("ignore:.*was saved with numbers that are not finite")
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered")
-def test_whatever_became_of_a_learner_it_is_saved_with_its_open_decisions(cls, harm, tmp_path):
+def test_a_learner_with_extreme_or_infinite_numbers_is_saved_with_its_open_decisions(cls, harm, tmp_path):
     learner = harm(overflowed(cls))
     learner.save(tmp_path / "a")
     again = dt.load(tmp_path / "a")
@@ -319,7 +319,7 @@ def test_a_learner_that_could_not_be_loaded_is_not_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def nothing_there(path):
+def removed(path):
     path.unlink()
 
 
@@ -329,7 +329,7 @@ def nothing_there(path):
         (truncated, "is not a safetensors file"),
         (other_format, "is not a file of this package: it has no SHA-256 digest"),
         (wrong_shape, r"state.W has shape \(2, 2\) of float64, expected \(4, 5\) of float64"),
-        (nothing_there, "there is no file"),
+        (removed, "there is no file"),
         (with_header("{"), "is not a learner that this version can read"),
         (with_header("[]"), "is not a learner that this version can read"),
         (with_header("[" * 30_000), "is not a learner that this version can read: (maximum recursion|Expecting)"),
@@ -345,7 +345,7 @@ def test_a_file_that_is_no_learner_is_refused_in_one_line(harm, message, tmp_pat
     assert "\n" not in str(caught.value)
 
 
-# Learners that were saved before, by this version or an older one, are loaded and go on to the bit.
+# Learners that were saved by this version or an older one are loaded and continue with the same bits.
 
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -363,6 +363,6 @@ def test_every_learner_of_this_version_is_stored():
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
-def test_a_learner_of_a_released_version_goes_on_to_the_bit(version, name):
+def test_a_stored_learner_continues_with_the_same_bits(version, name):
     learner = dt.load(FIXTURES / version / f"{name}.safetensors")
     assert go_on(learner, "sparse" in name) == NEXT[version][name]

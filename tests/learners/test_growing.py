@@ -1,4 +1,4 @@
-"""A class that comes later, while decisions are open."""
+"""Adding a class while decisions are open."""
 
 import pickle
 from copy import deepcopy
@@ -48,7 +48,7 @@ def test_the_old_classes_keep_their_scores(form, sparse, times):
 
 @kinds
 @pytest.mark.parametrize("form", forms(GROWING))
-def test_the_new_class_is_one_of_which_nothing_is_known(form, sparse):
+def test_a_new_class_has_the_state_of_an_untrained_one(form, sparse):
     learner = grown(taught(form, sparse=sparse))
     new = learner.scores(row(50, sparse))[0, K]
     assert new == (max(learner.scores(row(50, sparse))[0, :K]) if form.startswith("exp3") else 0.0)
@@ -82,7 +82,7 @@ def test_open_decisions_are_answered_and_all_labels_are_played(form, sparse):
 
 @pytest.mark.parametrize("form", forms(KEEPS))
 @kinds
-def test_it_is_the_learner_that_had_the_class_all_along_and_could_not_play_it(form, sparse):
+def test_adding_a_class_equals_having_it_from_the_start_without_being_allowed_to_play_it(form, sparse):
     """Where the update touches only labels that were played, the two have the same bits."""
     late, early = fresh(form), fresh(form, n_classes=K + 1)
     for t in range(30):
@@ -126,7 +126,7 @@ def test_a_grown_learner_is_saved_and_copied(form, sparse, tmp_path):
     assert all(everything(twin) == everything(learner) for twin in copies)
 
 
-def test_a_replay_goes_on_with_the_classes_there_are():
+def test_a_replay_continues_with_the_added_class():
     learner = grown(taught("delaytron"))
     y, delays, draws = np.arange(20) % (K + 1), np.full(20, 2), np.linspace(0, 0.99, 20)
     run = dt.replay(learner, ROWS[40:], y, delays, draws)
@@ -134,7 +134,7 @@ def test_a_replay_goes_on_with_the_classes_there_are():
     assert K in run.labels
 
 
-def test_what_an_answer_may_be_grows_too():
+def test_an_answer_and_allowed_may_name_the_new_class():
     learner = taught("perceptron")
     with pytest.raises(dt.InvalidInput, match=r"label must be in 0\.\.4, got 5"):
         learner.feedback(40, label=5)
@@ -159,7 +159,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_who_cannot_grow_says_so_and_stays_as_it_was(what):
+def test_a_learner_that_cannot_grow_refuses_and_does_not_change(what):
     make, message = REFUSED[what]
     learner = make()
     before, shown = everything(learner), repr(learner)

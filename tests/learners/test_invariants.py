@@ -1,4 +1,4 @@
-"""What the mathematics gives for free."""
+"""Identities between learners, and moments of the update, that follow from the definitions."""
 
 import itertools
 
@@ -76,7 +76,7 @@ def test_the_epoch_of_adaptive_delaytron_grows_by_at_most_one_a_round(story):
 
 
 def expected_update(K, gamma, greedy, y, moment):
-    """Sum over the K labels that may be played: exact, no luck involved."""
+    """Yield the terms of an expectation over the K labels that may be played: exact, without random numbers."""
     x = np.array([0.5, -2.0, 1.0])
     for label in range(K):
         prob = gamma / K + (1 - gamma) * (label == greedy)

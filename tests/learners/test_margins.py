@@ -1,4 +1,4 @@
-"""The learners that look at margins: constraints, optimality and expectations, checked without luck."""
+"""The learners that look at margins: constraints, optimality and expectations, without random draws."""
 
 import numpy as np
 import pytest

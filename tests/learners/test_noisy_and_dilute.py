@@ -101,7 +101,7 @@ def test_estimated_rates_equal_the_transcribed_text(story, block, noise):
 
 
 @given(story=stories(max_rounds=25))
-def test_a_saved_estimate_goes_on_to_the_bit(story, tmp_path_factory):
+def test_a_saved_estimate_continues_with_the_same_bits(story, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "learner.safetensors"
 
     def saved_and_loaded(learner, _t):
@@ -134,17 +134,17 @@ def test_the_first_block_trusts_every_answer_and_rates_stop_at_45_percent():
     assert learner.rates[1] == 0.45
 
 
-def test_the_confident_part_is_cut_at_whole_bins_and_nothing_heard_keeps_the_rate():
+def test_the_confident_part_ends_at_whole_bins_and_without_answers_the_rate_stays():
     tally = np.zeros((2, 100, 2), np.int64)
     assert confident_errors(tally, 1, 0.25) == 0.25
-    for p, heard in [(0.99, 1), (1.0, 0), (0.985, 1), (np.nan, 1)] + [(0.5, 0)] * 11:
-        count_answer(tally, 1, p, heard)
+    for p, given_answer in [(0.99, 1), (1.0, 0), (0.985, 1), (np.nan, 1)] + [(0.5, 0)] * 11:
+        count_answer(tally, 1, p, given_answer)
     assert confident_errors(tally, 1, 0.0) == pytest.approx(1 / 3)  # 3 of 15 are a fifth
     tally[0] = tally[1, ::-1, ::-1]
     assert confident_errors(tally, 0, 0.0) == pytest.approx(1 / 3)
 
 
-def test_rows_without_length_and_rows_of_any_length_do_no_harm_to_the_model():
+def test_rows_of_zeros_and_of_any_length_leave_the_model_finite():
     learner = Rcnbf(3, 2, gamma=0.5, estimate=True, block=2, seed=0)
     for value in (0.0, 1e-50, 1e-40, 1e40, 1e50):
         learner.feedback(learner.decide([value, 0.0]).id, correct=True)
@@ -182,8 +182,8 @@ def test_the_best_labels_are_those_of_a_stable_sort(scores, part):
     m = 1 + int(part * (n - 1))
     sets = np.zeros(2 * 3)
     put_best(np.array(scores), m, np.empty(n), sets, 3)
-    wanted = np.sort(np.argsort(-np.array(scores), kind="stable")[:m])
-    assert [r for r in range(n) if holds(sets, 3, r)] == wanted.tolist()
+    expected = np.sort(np.argsort(-np.array(scores), kind="stable")[:m])
+    assert [r for r in range(n) if holds(sets, 3, r)] == expected.tolist()
     assert not sets[:3].any()
 
 
@@ -208,8 +208,8 @@ def test_the_estimate_from_sets_is_unbiased(n_classes, m, estimator):
                 mean += chance * moved
                 total += chance
             close(total, 1)
-            wanted = np.eye(n_classes)[y] - np.eye(n_classes)[play.greedy]
-            np.testing.assert_allclose(mean, wanted, rtol=0, atol=1e-11)
+            expected = np.eye(n_classes)[y] - np.eye(n_classes)[play.greedy]
+            np.testing.assert_allclose(mean, expected, rtol=0, atol=1e-11)
 
 
 def test_the_inclusion_estimate_varies_half_as_much_as_the_set_estimate():
@@ -289,7 +289,7 @@ def test_sets_of_many_labels_take_more_than_one_number():
     assert learner.state.W.shape == (70, 2)
 
 
-def test_a_decision_tells_its_set_and_its_feedback_is_about_the_set(tmp_path):
+def test_a_decision_has_its_set_and_its_feedback_is_about_the_set(tmp_path):
     learner = Dilute(5, 2, m=3, gamma=0.3, seed=4)
     decision = learner.decide([1.0, 0.0])
     assert isinstance(decision, SetDecision)
@@ -304,7 +304,7 @@ def test_a_decision_tells_its_set_and_its_feedback_is_about_the_set(tmp_path):
     assert learner.weights.any()
 
 
-def test_whatever_numbers_a_file_has_for_the_sets_no_memory_is_touched_that_should_not_be(tmp_path):
+def test_any_numbers_for_the_sets_in_a_file_are_loaded_and_learned_from_without_a_crash(tmp_path):
     learner = Dilute(5, 2, m=3, gamma=0.3, seed=4)
     decision = learner.decide([1.0, 0.0])
     for bad in (-1.0, 0.5, 2.0**32, -(2.0**63), 1e300):
@@ -394,10 +394,10 @@ REVISED = [
 def test_a_wrong_that_is_revised_is_a_right(learner):
     for u in (0.1, 0.5, 0.95):
         play = play_of(learner, u)
-        wanted = learner.weights + change(learner, play, True)
+        expected = learner.weights + change(learner, play, True)
         learn(learner, play, False)
         correct_late(learner, play)
-        close(learner.weights, wanted)
+        close(learner.weights, expected)
 
 
 def test_exp3_revises_nothing_of_an_earlier_epoch():

@@ -149,7 +149,7 @@ def interrupted(*_):
     raise KeyboardInterrupt
 
 
-def test_the_same_answer_twice_is_a_no_op_that_says_so():
+def test_the_same_answer_twice_is_a_duplicate_and_changes_nothing():
     learner = dt.Delaytron(3, 2, seed=0)
     decision = learner.decide([1.0, 0.0])
     assert learner.feedback(decision.id, correct=False) == "accepted"
@@ -209,7 +209,7 @@ def test_an_explicit_flush_is_not_a_round_for_the_clock():
     assert plain.state.clock[1] > 4
 
 
-def test_a_perceptron_is_told_the_true_label():
+def test_a_perceptron_takes_the_true_label():
     learner = dt.Perceptron(3, 2, seed=0)
     decision = learner.decide([1.0, 0.5])
     assert (decision.label, decision.prob) == (0, 1.0)

@@ -1,4 +1,4 @@
-"""What a learner would do, and why; asking leaves no trace."""
+"""Predictions, probabilities and contributions: those of `decide`, without side effects."""
 
 from copy import deepcopy
 
@@ -33,8 +33,8 @@ kinds = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"]
 POOLS = ["delaytron", "bandit_logit", "standardized"]
 
 
-def ask(learner, x):
-    """Ask all that can be asked about a row."""
+def look(learner, x):
+    """Call every method that looks at a row and returns something about it; return the learner."""
     learner.contributions(x)
     learner.scores(x)
     learner.predict(x)
@@ -46,15 +46,15 @@ def ask(learner, x):
 
 @kinds
 @pytest.mark.parametrize("form", forms())
-def test_asking_leaves_no_trace(form, sparse, tmp_path):
+def test_looking_changes_nothing(form, sparse, tmp_path):
     learner = taught(form, sparse=sparse)
     learner.feedback(40, **{learner.feedback_type: True if learner.feedback_type == "correct" else 2})
     learner.save(tmp_path / "before")
     before = everything(learner)
     twin = deepcopy(learner)
     for t in range(50, 60):
-        ask(learner, row(t, sparse))
-        ask(learner, row(t, not sparse))
+        look(learner, row(t, sparse))
+        look(learner, row(t, not sparse))
     learner.save(tmp_path / "after")
     assert everything(learner) == before
     assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
@@ -62,14 +62,14 @@ def test_asking_leaves_no_trace(form, sparse, tmp_path):
 
 
 @pytest.mark.parametrize("form", forms())
-def test_a_fresh_learner_can_be_asked_and_becomes_what_it_would(form):
-    learner = ask(fresh(form), row(0, sparse=True))
+def test_looking_before_the_first_decision_changes_nothing(form):
+    learner = look(fresh(form), row(0, sparse=True))
     assert everything(learner) == everything(fresh(form))
     assert everything(teach(learner, sparse=True)) == everything(taught(form, sparse=True))
 
 
 def without_clock(learner):
-    """Let the clock not tick before the next round, so that it finds the state as it is."""
+    """Mark the clock as ticked, so that the next round finds the state as it is."""
     learner.flush()
     learner.book.marks[BEGUN] = learner.book.rounds + 1
     return learner

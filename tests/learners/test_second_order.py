@@ -268,7 +268,7 @@ def test_expired_as_wrong_and_then_right_is_right_at_once(cls, form, sparse):
 @every_layout
 @pytest.mark.parametrize("cls", [Newtron, Confidit])
 def test_a_correction_is_exact_also_after_other_answers(cls, sparse):
-    """The sums do not care for the order."""
+    """The sums do not depend on the order."""
     for form in FORMS:
         late, prompt = (settled(cls(3, 4, matrix=form), sparse) for _ in range(2))
         expired = [past for past, _ in plays(late, 8, seed=1)]
@@ -284,7 +284,7 @@ def test_a_correction_is_exact_also_after_other_answers(cls, sparse):
 
 @every_form
 @pytest.mark.parametrize("scale", [1e5, 1e9, 1e12])
-def test_taking_back_a_step_that_dwarfs_all_others_leaves_a_sound_learner(form, scale):
+def test_undoing_a_step_that_dwarfs_all_others_leaves_moderate_weights(form, scale):
     for seed in range(6):
         learner = settled(Newtron(3, 4, matrix=form), sparse=False)
         (past, x), *others = plays(learner, 10, seed)

@@ -168,7 +168,7 @@ def test_a_grid_holds_rows_as_they_are_beside_standardised_ones():
     assert len({part.mistakes.tobytes() for _, part in both.groups()}) == 4
 
 
-def test_a_replay_goes_on_from_the_statistics_that_the_learner_has():
+def test_a_replay_continues_from_the_statistics_of_the_learner():
     X, y = DATA
     draws = stream(1, "exploration").random(200)
     learner = dt.Soba(4, 5, gamma=0.3, seed=1, standardize=True)
@@ -253,7 +253,7 @@ class TestScales:
         assert learner.state.clock[1] == pytest.approx(1.0, rel=1e-14)  # R_t, the longest row so far
 
 
-def test_exp3_which_looks_at_no_row_stays_as_it_is():
+def test_exp3_which_ignores_the_row_does_not_change():
     raw = dt.replay(dt.Exp3(4, 5), *DATA, np.ones(200, int), np.linspace(0, 0.99, 200))
     assert same_bits(
         raw, dt.replay(dt.Exp3(4, 5, standardize=True), *DATA, np.ones(200, int), np.linspace(0, 0.99, 200))

@@ -1,4 +1,4 @@
-"""Labels of equal scores: the first one is greedy, or they share its chance."""
+"""Labels of equal scores: the first one is greedy, or they share its probability."""
 
 import json
 from copy import deepcopy
@@ -21,7 +21,7 @@ SHARING = list({fresh(form).rule.policy: form for form in reversed(SHARING)}.val
 
 
 @pytest.mark.parametrize("form", forms(SHARING))
-def test_who_knows_nothing_plays_all_labels_alike(form):
+def test_an_untrained_learner_plays_all_labels_with_equal_probability(form):
     learner = fresh(form, ties="random")
     assert choice_of(learner, ROWS[0]).probs == pytest.approx(dict.fromkeys(range(K), 1 / K), rel=1e-12)
     assert choice_of(learner, ROWS[0], [0, 2, 3]).probs == pytest.approx(dict.fromkeys((0, 2, 3), 1 / 3), rel=1e-12)
@@ -83,7 +83,7 @@ def story_of(form, n=40):
 
 
 @pytest.mark.parametrize("form", forms(SHARING))
-def test_online_replayed_and_interpreted_share_alike_to_the_bit(form):
+def test_online_replayed_and_interpreted_share_ties_alike_to_the_bit(form):
     story = story_of(form)
     compiled = play_compiled(fresh(form, ties="random"), story)
     assert same_bits(compiled, play_online(fresh(form, ties="random"), story)[0])
@@ -118,7 +118,7 @@ def test_the_instances_of_a_pool_share_as_their_base_does(tmp_path):
 
 
 @pytest.mark.parametrize("form", forms(OWN_WAY))
-def test_who_has_a_way_of_its_own_says_so(form):
+def test_a_learner_that_breaks_ties_in_its_own_way_refuses_random_ones(form):
     with pytest.raises(dt.InvalidInput, match="breaks ties in its own way; leave out ties='random'"):
         fresh(form, ties="random")
     assert fresh(form, ties="first").ties == "first"
