@@ -1,6 +1,6 @@
 """BOLD (Joulani, Gyorgy and Szepesvari, 2013): a pool of learners, none of which ever sees a delay."""
 
-from collections import namedtuple
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Unpack
 
@@ -14,7 +14,7 @@ from delaytron.learners.arguments import COMMON, Common, own_parameters
 from delaytron.learners.book import Book
 from delaytron.learners.learner import Learner
 from delaytron.learners.predictions import Contributions, LinearForm, linear_form
-from delaytron.learners.rule import Rule, right_or_wrong, stack, step_late, step_late_by
+from delaytron.learners.rule import Rule, extended_state, right_or_wrong, stack, step_late, step_late_by
 from delaytron.records import Array, Bools, Ints, Play, Row, Size
 
 MOST_BYTES = 2 * 2**30  # that a pool may take
@@ -102,12 +102,9 @@ def is_correct(label: int, extra: Array, y: int) -> bool:
 ORDERS: dict[str, Any] = {"lifo": take_last, "fifo": take_first}
 
 
-@cache
-def pool_of(fields: tuple[str, ...]) -> Any:
-    """Return the class of pools of states with these fields; as a global, so that the disk cache finds it."""
-    name = "__".join(("Pool", *fields))
-    globals()[name] = namedtuple(name, (*fields, "free", "pool", "turns"), module=__name__)
-    return globals()[name]
+def pool_of(one: type) -> Any:
+    """Return the class of pools of such states."""
+    return extended_state("Pool", one._fields, ("free", "pool", "turns"))  # type: ignore[attr-defined]
 
 
 def init(base: Rule, params: Any, size: Size) -> Any:
@@ -127,25 +124,23 @@ def init(base: Rule, params: Any, size: Size) -> Any:
         field.reshape(n_runs, capacity, *field.shape[1:]) for field in base.init(repeated, size._replace(n_open=1))
     ]
     free, pool, turns = (np.zeros((n_runs, length), np.int64) for length in (capacity, 3, capacity))
-    return pool_of(base.state._fields)(*fields, free, pool, turns)  # type: ignore[attr-defined]
+    return pool_of(base.state)(*fields, free, pool, turns)
 
 
 @cache
 def pooled(base: Rule, order: str) -> Rule:
     """Return the rule of a pool of learners with this rule."""
-    names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct")
-    theirs = {name: getattr(base, name) for name in names} | {"shares_ties": base.ties == "random"}
     # The loop calls the `revise` of a pool also with a reward below 1, which `step_late` would take for a "right".
     if base.revise is step_late and base.observation is right_or_wrong:
-        theirs["revise"] = step_late_by
-    slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise", "is_correct")}
+        base = replace(base, revise=step_late_by)
+    slots = base.as_base("pick", "step", "tick", "revise", "is_correct")
     slots |= {"take": ORDERS[order], "instance_of": taker(base.state)}
     return Rule(
         f"bold({base.name})",
         base.params,
         None,
         fill(step, **slots),
-        state=pool_of(base.state._fields),  # type: ignore[attr-defined]
+        state=pool_of(base.state),
         init=partial(init, base),
         observation=base.observation,
         extras=("number", "number", *base.extras),

@@ -1,5 +1,6 @@
 """Rules: the few functions in which learners differ, bound into the one delay loop (`kernels.loop`)."""
 
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -20,6 +21,14 @@ class LinearState(NamedTuple):
     """The weights, in the layout of `kernels.linear`; with a leading axis where there are several runs."""
 
     W: Array
+
+
+@cache
+def extended_state(name: str, fields: tuple[str, ...], more: tuple[str, ...]) -> Any:
+    """Return the class of states with these fields and some more; as a global, so that the disk cache finds it."""
+    full_name = "__".join((name, *fields))
+    globals()[full_name] = namedtuple(full_name, (*fields, *more), module=__name__)
+    return globals()[full_name]
 
 
 def stack(fields: Any) -> Any:
@@ -163,14 +172,22 @@ class Rule:
     @cached_property
     def peek(self) -> Any:
         """The kernel for the probabilities of one round, without playing it; None for sets of labels and for pools."""
-        return self._bind("peek", loop.peek) if self.look or self.policy else None
+        return self._bind("peek", loop.peek) if self.slots["look"] else None
+
+    @property
+    def slots(self) -> dict[str, Any]:
+        """The slots of kernels that a rule fills, with the functions of this one."""
+        names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct", "scale")
+        functions = {name: getattr(self, name) for name in names}
+        return functions | {"look": self.look or self.policy, "shares_ties": self.ties == "random"}
+
+    def as_base(self, *names: str) -> dict[str, Any]:
+        """Return functions of this rule, complete, for the slots `base_...` of the kernels of a rule around it."""
+        return {f"base_{name}": fill(self.slots[name], **self.slots) for name in names}
 
     def _bind(self, part: str, template: Callable[..., Any]) -> Any:
         """Return a template of `kernels.loop` with the functions of this rule in its slots."""
-        names = ("policy", "step", "tick", "observation", "note", "revise", "pick", "is_correct", "scale")
-        slots = {name: getattr(self, name) for name in names}
-        slots["look"] = self.look or self.policy
-        slots["shares_ties"] = self.ties == "random"
+        slots = self.slots
         if self.revise is step_late:
             slots["revise"] = no_revision  # `apply_event` then takes the step itself: half as much code to compile
         return fill(

@@ -12,7 +12,6 @@ A standardised row has no zeros to skip. So a sparse row is written out as a den
 d + 1 dense features, and a round takes O(K d) for dense and sparse rows alike; both give the same bits.
 """
 
-from collections import namedtuple
 from functools import cache, partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +28,7 @@ from delaytron.kernels.standardize import (
     refresh_statistics,
     standardize_row,
 )
-from delaytron.learners.rule import Rule, step_late
+from delaytron.learners.rule import Rule, extended_state, step_late
 from delaytron.records import Array, Ints, Play, Row, Size, Stream
 
 if TYPE_CHECKING:
@@ -137,12 +136,9 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:
     base_tick(state, params, now, outstanding)
 
 
-@cache
-def state_with_rows(fields: tuple[str, ...]) -> Any:
-    """Return the class of states with these fields and statistics; as a global, so that the disk cache finds it."""
-    name = "__".join(("Standardizing", *fields))
-    globals()[name] = namedtuple(name, (*fields, *OWN_FIELDS), module=__name__)
-    return globals()[name]
+def state_with_rows(own: type) -> Any:
+    """Return the class of such states with the statistics."""
+    return extended_state("Standardizing", own._fields, OWN_FIELDS)  # type: ignore[attr-defined]
 
 
 def init(base: Rule, params: Any, size: Size) -> Any:
@@ -151,7 +147,7 @@ def init(base: Rule, params: Any, size: Size) -> Any:
     written_out = size._replace(sparse=False)
     own = base.init(params, written_out._replace(n_features=size.n_features + 1))
     rows = none_seen(n_runs, written_out), empty_features(n_runs, written_out), np.zeros((n_runs, size.n_features))
-    return state_with_rows(own._fields)(*own, *rows, np.zeros((n_runs, size.n_features + 1)))
+    return state_with_rows(base.state)(*own, *rows, np.zeros((n_runs, size.n_features + 1)))
 
 
 @cache
@@ -159,18 +155,16 @@ def standardizing(base: Rule) -> Rule:
     """Return a rule around the base that sees standardised rows; the base itself if it is not `standardizable`."""
     if not base.standardizable:
         return base
-    names = ("policy", "step", "tick", "observation", "note", "revise", "pick")
-    theirs = {name: getattr(base, name) for name in names} | {"shares_ties": base.ties == "random"}
-    slots = {f"base_{name}": fill(theirs[name], **theirs) for name in ("pick", "step", "tick", "revise")}
-    looks = base.look or base.policy
-    if looks is not None:
-        slots["base_look"] = looks
+    slots = base.as_base("pick", "step", "tick", "revise")
+    can_look = base.slots["look"] is not None
+    if can_look:
+        slots |= base.as_base("look")
     return Rule(
         f"standardizing({base.name})",
         base.params,
         None,
         step=fill(step, **slots),
-        state=state_with_rows(base.state._fields),  # type: ignore[attr-defined]
+        state=state_with_rows(base.state),
         init=partial(init, base),
         tick=fill(tick, **slots),
         observation=base.observation,
@@ -178,7 +172,7 @@ def standardizing(base: Rule) -> Rule:
         revise=step_late if base.revise is step_late else fill(revise, **slots),
         pick=fill(pick, **slots),
         is_correct=base.is_correct,
-        look=looks and fill(look, **slots),
+        look=fill(look, **slots) if can_look else None,
         scratch=("row", *base.scratch),
         ties=base.ties,
         restricts=base.restricts,
