@@ -132,8 +132,7 @@ def save(learner: Learner, path: str | Path) -> None:
 
 def parts_of(learner: Learner) -> tuple[Header, Tensors]:
     """Return everything that a learner knows: its description, and its arrays, which are not copied."""
-    described = describe(learner)
-    header: Header = {"learner": described["learner"], "settings": described["settings"], "sparse": learner.sparse}
+    header: Header = {**describe(learner), "sparse": learner.sparse}
     state = {f"state.{name}": field for name, field in learner.state._asdict().items()}
     return header, state | learner.book.tensors(len(learner.rule.extras), learner.sparse)
 
