@@ -210,6 +210,13 @@ def test_invalid_arguments_are_refused(options, words):
     assert "\n" not in str(caught.value)
 
 
+def test_a_refused_model_creates_no_journal(tmp_path):
+    for wrong in ({"durability": "none"}, {"gamma": 2.0}, {"expire_after": 0}):
+        with pytest.raises(dt.InvalidInput):
+            small_model(journal=tmp_path / "a.db", **wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_parameter_that_the_learner_lacks_is_named():
     with pytest.raises(TypeError, match="gama"):
         small_model(gama=0.1)

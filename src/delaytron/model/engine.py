@@ -491,8 +491,8 @@ def open_engine(
 
     `more` is stored in the configuration of a new journal. Raises InvalidInput if the journal is of another model.
     """
+    check_choice("durability", durability, DURABILITIES)  # before a file is created
     if journal is None:
-        check_choice("durability", durability, DURABILITIES)
         return Engine(MemoryStore(), recipe, State.new(recipe))
     config = None if has_journal(journal) else _config(recipe, more)
     return _continue(SqliteStore(journal, config=config), recipe, journal, durability)
