@@ -248,8 +248,10 @@ def test_after_a_purge_settled_decisions_get_the_same_replies(tmp_path, clock, m
         assert again.feedback("0", correct=True) == "duplicate"
         assert again.feedback("1", correct=True) == "cancelled"
         assert again.feedback("2", correct=True) == ("late" if on_expiry == "drop" else "corrected")
-        with pytest.raises(dt.ConflictingDecision, match="its decision was purged"):
-            again.decide([1, 0], id="0")
+        again.save(tmp_path / "m")
+        for one in (again, dt.load(tmp_path / "m")):
+            with pytest.raises(dt.ConflictingDecision, match="its decision was purged"):
+                one.decide([1, 0], id="0")
         digest = again.digest()
         again.feedback(again.decide([1, 0]).id, correct=True)
         digest = again.digest()

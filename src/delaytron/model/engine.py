@@ -561,5 +561,7 @@ def load_engine(texts: dict[str, str], tensors: Tensors, source: str) -> Engine:
 def _known(
     status: int, value: float | None, label: int | None, correctable: bool, digest: str | None, played: Any
 ) -> Known:
+    """Return an entry of the id table of a file; what was played is missing only if its facts were purged."""
     hashed = None if digest is None else bytes.fromhex(digest)
-    return Known(Status(status), value, label, bool(correctable), digest=hashed, played=played and tuple(played))
+    purged = played is None
+    return Known(Status(status), value, label, bool(correctable), purged, None, hashed, played and tuple(played))
