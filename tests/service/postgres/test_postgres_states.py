@@ -19,7 +19,7 @@ from delaytron.service.postgres.learner import Arrived, FoldedModel, pack_publis
 from delaytron.theory import theorem_r1
 
 LEARNERS = [name for name, learner in dt.LEARNERS.items() if learner.rule.restricts]
-WAITING = {"expire_after": None, "on_expiry": "drop"}
+WAITING = {"expire_after": None, "on_expiry": "drop", "correct_within": None}
 
 
 def recipe_for(learner, features=3, **more):
