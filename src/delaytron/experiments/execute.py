@@ -155,7 +155,7 @@ def _spread_on_processes(n_processes: int, work: Work, tasks: Iterable[Any]) -> 
         try:
             for number, result in Parallel(n_processes, return_as="generator_unordered")(calls):
                 yield left.pop(number), result
-                tries = TRIES
+                tries = TRIES  # only deaths without a result between them count: the task itself may kill its process
         except TerminatedWorkerError:
             tries -= 1
             if not tries:
