@@ -211,6 +211,30 @@ def test_reading_restores_a_state_whose_operation_failed(opened):
         assert log.names == []
 
 
+@pytest.mark.parametrize("keeps_facts", [True, False])
+def test_a_reader_that_waited_for_a_failing_operation_reads_the_restored_state(keeps_facts):
+    log = Log(MemoryStore(keeps_facts=keeps_facts))
+    changed, go_on = Event(), Event()
+
+    def fail(now):
+        log.writer.changing()
+        log.names.append("half")
+        changed.set()
+        assert go_on.wait(30)
+        raise ZeroDivisionError
+
+    def read():
+        assert changed.wait(30)
+        reading = log.writer.reading()
+        go_on.set()
+        with reading:
+            return list(log.names)
+
+    failed, names = in_threads(lambda: log.writer.run(fail), read)
+    assert isinstance(failed, ZeroDivisionError)
+    assert names == []
+
+
 def test_reading_restores_the_state_while_another_thread_commits():
     log = Log(Faulty(0.2), durability="batched")
     log.add("a")

@@ -19,8 +19,8 @@ which is no longer used is collected; then, and when the interpreter exits, what
 
 import os
 import weakref
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from logging import getLogger
 from queue import Empty, SimpleQueue
 from threading import Lock, RLock, Thread, current_thread, get_ident
@@ -177,17 +177,24 @@ class Writer:
                 raise JournalError(f"{shared.name}: cannot start a thread", "end other threads, then try again")
         return future
 
-    def reading(self) -> AbstractContextManager[Any]:
-        """Return the lock under which the state is read, after restoring the state if that is necessary.
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context in which the state is read; it is restored first if that is necessary.
 
-        It is held while operations run, but not while they are committed.
+        Readers wait while operations run, but not while they are committed. Raises JournalError in a forked child.
         """
+        self._shared.raise_if_forked()
+        return self._read_lock()
+
+    @contextmanager
+    def _read_lock(self) -> Iterator[None]:
         shared = self._shared
-        shared.raise_if_forked()
-        # An operation was rolled back, or was interrupted before it could be.
-        if shared.generation != shared.restored or (shared.stale and not shared.running):
+        while True:
+            with shared.state_lock:
+                # Under the lock, for which this thread may have waited until an operation failed.
+                if not shared.needs_restore:
+                    yield
+                    return
             self.run(lambda _: None)
-        return shared.state_lock
 
     def flush(self) -> None:
         """Commit what is acknowledged; raise JournalError if acknowledged facts were lost."""
@@ -448,6 +455,11 @@ class _SharedWriter:
             self.state_lock = self.turn = RLock()  # the old one may be held by a thread that is not in the child
             self.running = 0
             self.process = os.getpid()
+
+    @property
+    def needs_restore(self) -> bool:
+        """Whether an operation was rolled back, or was interrupted before it could be."""
+        return self.generation != self.restored or (self.stale and not self.running)
 
     def raise_if_unusable(self) -> None:
         """Raise JournalError in a forked child, and if the store is closed."""
