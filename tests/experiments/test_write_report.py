@@ -8,8 +8,9 @@ import pytest
 import delaytron as dt
 from delaytron.experiments.execute import execute
 from delaytron.experiments.report import charts as figures
-from delaytron.experiments.report.model import shown, times_section
-from delaytron.experiments.report.report import COLUMNS, as_markdown, compose_report, theory_section, write_report
+from delaytron.experiments.report.model import shown
+from delaytron.experiments.report.report import as_markdown, compose_report, write_report
+from delaytron.experiments.report.sections import THEORY_COLUMNS, theory_section, times_section
 from delaytron.experiments.spec import parse_spec
 from delaytron.experiments.store import RunStore, Timing, outcomes, write_facts
 from delaytron.experiments.theory import TheorySpec, theory_specs
@@ -200,10 +201,10 @@ def test_the_report_holds_regret_beside_bounds(tmp_path):
     store = RunStore(tmp_path)
     execute([], store, theory=specs)
     section = theory_section(specs, store)
-    assert section.table.columns == COLUMNS
+    assert section.table.columns == THEORY_COLUMNS
     assert len(section.table.rows) == 2 * 6
     assert [row[1] for row in section.table.rows[::6]] == ["1", "fixed:7"]
-    row = dict(zip(COLUMNS, section.table.rows[2], strict=True))
+    row = dict(zip(THEORY_COLUMNS, section.table.rows[2], strict=True))
     assert row["statement"] == "Theorem R1"
     found = play(prepare(dt.datasets.load("digits"), TrialTerms(gamma=0.2, delay=1, rounds=200, runs=2)))
     one = next(one for one in found.measured if one.statement.name == "Theorem R1")

@@ -1,18 +1,13 @@
-"""The records of a report (tables, sections, charts), and the sections about results, data and times."""
+"""The records of a report: tables, sections, charts; errors as text."""
 
-import os
-import platform
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from delaytron.experiments.spec import Condition, RunSpec, Spec
-from delaytron.experiments.store import DataFacts, Outcome, RunStore
-from delaytron.formats import assignments, compact, versions
+from delaytron.experiments.store import DataFacts
 from delaytron.records import Array
-from delaytron.simulation.results import MAJORITY, Mean, mean_of
+from delaytron.simulation.results import Mean, mean_of
 
 FEW_RUNS = 10  # below this an interval carries a dagger
 DAGGER = "†"
@@ -24,7 +19,10 @@ FEW_RUNS_NOTE = (
     "than the others, they are too narrow: measured in two such cases, of 100 intervals of 4 runs only 57 and 64 held "
     "the true error, not 95."
 )
+UNTUNED = "untuned"  # instead of the setting of a learner with its defaults
+
 Numbers = list[float]
+Facts = Mapping[str, DataFacts]
 
 
 class Estimate(NamedTuple):
@@ -232,126 +230,13 @@ def span(numbers: Iterable[int]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-RESULT_COLUMNS = ("data", "learner", "delay", "setting", "error", "greedy error", "runs")
-UNTUNED = "untuned"  # instead of the setting of a learner with its defaults
-RESULTS_TEXT = (
-    "The error is the share of rounds in which the played label was wrong: mean over the runs and 95 % interval by "
-    "Student's t. Greedy error: the label with the highest score would have been wrong. A number D as delay is uniform "
-    f"on 1, ..., D. The lines “{MAJORITY}” are exact: no learner, the same label in every round."
-)
-
-Facts = Mapping[str, DataFacts]
-
-
-def results_section(outcomes: Sequence[Outcome], facts: Facts) -> Section:
-    """Return every condition with its chosen setting and errors, and the error of the most frequent class."""
-    majority: list[Row] = [(f.name, MAJORITY, "any", "-", f.majority_error, None, None) for f in facts.values()]
-    rows = [*majority, *map(_result_row, outcomes)]
-    few = any(outcome.run.runs < FEW_RUNS for outcome in outcomes)
-    text = f"{RESULTS_TEXT}\n\n{FEW_RUNS_NOTE}" if few else RESULTS_TEXT
-    return Section("Results", text, Table(RESULT_COLUMNS, tuple(rows)))
-
-
-def _result_row(outcome: Outcome) -> Row:
-    return (
-        outcome.condition.data,
-        outcome.condition.title,
-        outcome.condition.delay,
-        assignments(outcome.run.parameters) or UNTUNED,
-        estimate(outcome.result.final_error),
-        estimate(outcome.result.greedy_error),
-        outcome.run.runs,
-    )
-
-
-def results_file(outcomes: Sequence[Outcome], facts: Facts) -> Table:
-    """Return every condition for a spreadsheet, with the error of the most frequent class in a column of its own."""
-    columns = (*RESULT_COLUMNS, "majority error")
-    rows = [(*_result_row(outcome), _majority_error(outcome.condition.data, facts)) for outcome in outcomes]
-    return Table(columns, tuple(rows))
-
-
-def _majority_error(data: str, facts: Facts) -> float | None:
-    known = facts.get(data)
-    return None if known is None else known.majority_error
-
-
 def beside_majority(table: Table, facts: Facts) -> Table:
     """Return a table whose rows begin with a data set, with the error of its most frequent class as the last column."""
     if not facts:
         return table
-    rows = tuple((*row, _majority_error(str(row[0]), facts)) for row in table.rows)
+    known: dict[Cell, float] = {name: one.majority_error for name, one in facts.items()}
+    rows = tuple((*row, known.get(row[0])) for row in table.rows)
     return Table((*table.columns, "most frequent class"), rows)
-
-
-def data_section(facts: Facts) -> Section | None:
-    """Return the facts of every data set; None if there are none."""
-    if not facts:
-        return None
-    columns = ("data", "rows", "features", "classes", "most frequent class", "played as")
-    rows = tuple((f.name, f.rows, f.features, f.classes, f.majority_error, f.storage) for f in facts.values())
-    text = (
-        f"What the learners saw, and the error of {MAJORITY}. Rows that are mostly zeros are played in sparse form, "
-        "which is faster."
-    )
-    return Section("Data", text, Table(columns, rows))
-
-
-def times_section(conditions: Sequence[Condition], store: RunStore) -> Section | None:
-    """Return the minutes of each learner on each data set, tuning included; None if there are no timings."""
-    owner = {run.key: (condition.title, condition.data) for condition in conditions for run in _runs(condition)}
-    minutes: dict[tuple[str, str], float] = defaultdict(float)
-    for timing in store.timings():
-        for key in set(timing.runs) & owner.keys():  # a job that shared the machine with others counts its share
-            minutes[owner[key]] += timing.seconds / timing.side_by_side / len(timing.runs) / 60
-    if not minutes:
-        return None
-    data = distinct(condition.data for condition in conditions)
-    rows: list[Row] = []
-    for title in distinct(condition.title for condition in conditions):
-        own = [minutes[title, name] for name in data]
-        rows.append((title, *(round(one, 2) for one in own), round(sum(own), 2)))
-    text = f"Minutes by the clock, tuning included: {sum(minutes.values()):.1f} in all."
-    return Section("Time", text, Table(("learner", *data, "all"), tuple(rows)))
-
-
-def what_was_played(spec: Spec, outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """Return data, learners, delays, rounds, runs and seeds in a few words each."""
-    conditions = [outcome.condition for outcome in outcomes]
-    counts = {outcome.run.runs for outcome in outcomes}
-    runs = f"{span(counts)} of each" if len(counts) == 1 else f"{span(counts)} (every table says which)"
-    tuning = [run.runs for condition in conditions for run in condition.tuning]
-    untuned = distinct(condition.title for condition in conditions if condition.untuned)
-    settings = f"chosen on {span(tuning)} other runs" if tuning else "chosen on the reported runs, which is biased"
-    if all(condition.untuned for condition in conditions):
-        settings = "as given"
-    elif untuned:
-        settings += f"; untuned: {', '.join(untuned)}"
-    return {
-        "data sets": ", ".join(distinct(condition.data for condition in conditions)),
-        "learners": ", ".join(distinct(condition.title for condition in conditions)),
-        "delays": ", ".join(distinct(condition.delay for condition in conditions)),
-        "rounds": f"{spec.rounds:,}",
-        "runs": f"{runs}, seed {spec.seed}",
-        "settings": settings,
-    }
-
-
-def how_it_was_made(outcomes: Sequence[Outcome], store: RunStore) -> dict[str, str]:
-    """Return the number of rounds, the peak memory, the machine and the versions."""
-    runs = {run.key: run for outcome in outcomes for run in _runs(outcome.condition) if store.has(run)}
-    rounds = sum(run.n_rounds for run in runs.values())
-    memory = [timing.memory for timing in store.timings() if runs.keys() & set(timing.runs)]
-    return {
-        "rounds in all": f"{compact(rounds)} ({rounds:,})",
-        "peak memory of a process": f"{max(memory) / 1e9:.2f} GB" if memory else "not noted",
-        "report written on": f"{os.cpu_count()} cores, {platform.system()}, {platform.machine()}",
-        "versions": ", ".join(f"{name} {version}" for name, version in versions().items()),
-    }
-
-
-def _runs(condition: Condition) -> tuple[RunSpec, ...]:
-    return (*condition.reported, *condition.tuning)
 
 
 def distinct(names: Iterable[str]) -> list[str]:

@@ -9,19 +9,13 @@ from delaytron.experiments.report.charts import charts, draw_if_changed
 from delaytron.experiments.report.claims import claims
 from delaytron.experiments.report.headline import best_against_paper, headline, rank, ranking_section, small_print
 from delaytron.experiments.report.html import write_page
-from delaytron.experiments.report.model import (
-    Cell,
-    Chart,
-    Estimate,
-    Facts,
-    Report,
-    Section,
-    Table,
+from delaytron.experiments.report.model import Cell, Chart, Estimate, Facts, Report, Section, Table, shown
+from delaytron.experiments.report.sections import (
     data_section,
     how_it_was_made,
     results_file,
     results_section,
-    shown,
+    theory_section,
     times_section,
     what_was_played,
 )
@@ -32,44 +26,6 @@ from delaytron.files.atomic import replace_file
 from delaytron.simulation.results import Mean
 
 MOST_ROWS = 100  # of a table in Markdown; longer ones are left out
-COLUMNS = ("data", "delay", "statement", "of", "bound", "measured", "share", "hinge regret", "norm of W", "loss of W")
-
-
-def theory_section(specs: Sequence[TheorySpec], store: RunStore) -> Section | None:
-    """Return measured regret beside the bounds; None if nothing was played."""
-    if not specs:
-        return None
-    rows: list[tuple[Cell, ...]] = []
-    for spec in specs:
-        for row in store.theory.read(spec):
-            bound, measured = float(row.bound), Mean(*map(float, row.measured))
-            rows.append(
-                (
-                    spec.dataset,
-                    spec.delay,
-                    row.statement,
-                    f"{row.bounded}, {row.learner}",
-                    bound,
-                    measured,
-                    measured.value / bound,
-                    None if row.stated is None else Mean(*map(float, row.stated)),
-                    float(row.norm),
-                    float(row.loss),
-                )
-            )
-    spec = specs[0]
-    text = (
-        f"Regret in the gated hinge or the hinge, or mistakes, measured in {spec.runs} runs of {spec.rounds:,} rounds "
-        f"with gamma = {spec.gamma:g}, mean and 95 % interval, beside bounds on their expectation. Each row has the "
-        "step that its bound prescribes, and weights W to compare with: for SynSep the smallest known ones without "
-        "loss, else "
-        "those for which loss and bound add up to least; the loss of W is the mean of a round. Theorems 1 and 3 are "
-        "the paper's, and true in the gated hinge (Theorem 1 for the answered rounds). The paper states them for the "
-        "hinge regret, which is shown beside them; where that is above the bound, the statement is false. R1 to R4 are "
-        f"proved in docs/explanation/theory.md. Bounds that, with the loss of W, are above {spec.rounds:,} promise no "
-        "more than weights of 0 give. A number D as delay is uniform on 1, ..., D."
-    )
-    return Section("Theory", text, Table(COLUMNS, tuple(rows)))
 
 
 def compose_report(
