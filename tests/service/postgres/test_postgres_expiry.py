@@ -275,6 +275,21 @@ def test_a_front_end_finds_decisions_for_a_class_that_another_one_added(dsn, mon
     run(scenario, dsn, learns=False)
 
 
+def test_an_answer_may_be_a_class_that_another_front_end_added(dsn, monkeypatch):
+    monkeypatch.setattr(postgres, "REFRESH", 1000.0)
+
+    async def scenario(backend):
+        await make(backend)
+        async with serving(dsn, learns=False) as other:
+            await decide(other, "x")
+            await backend.add_class("router", messages.NewClass("d"))
+            assert await feedback(other, "x", label="d") == "accepted"
+            with pytest.raises(InvalidInput, match="got 'e'; known are a, b, c, d"):
+                await feedback(other, "x", label="e")
+
+    run(scenario, dsn, learns=False)
+
+
 def test_an_answer_with_a_class_of_another_front_end_does_not_fail_its_group(dsn, monkeypatch):
     monkeypatch.setattr(postgres, "REFRESH", 1000.0)
 

@@ -261,6 +261,8 @@ class PostgresBackend:
         """Store answers; each has its own result."""
         self._limits.check_batch(len(given))
         front = await self._find(name)
+        if any(one.label is not None and one.label not in front.state.classes.names for one in given):
+            await self._models.refresh()  # another front end may have added the class
 
         async def take(one: messages.FeedbackRequest) -> messages.Result:
             return await self._answers.write(
