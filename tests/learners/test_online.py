@@ -130,6 +130,22 @@ def test_threads_may_score_at_the_same_time():
         assert all(same_bits(scores, expected) for scores in pool.map(learner.scores, [X] * 20))
 
 
+READS = {"weights": lambda learner: learner.weights, "scores": lambda learner: learner.scores(ROWS)}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@pytest.mark.parametrize("cls", dt.LEARNERS.values())
+def test_reading_waits_while_another_thread_changes_the_learner(cls, read):
+    learner = trained(cls)
+    expected = read(learner)
+    with ThreadPoolExecutor(1) as pool:
+        with learner._lock:  # as every change holds it
+            found = pool.submit(read, learner)
+            with pytest.raises(TimeoutError):
+                found.result(timeout=0.05)
+        assert same_bits(found.result(), expected)
+
+
 def test_an_interrupted_update_keeps_the_answer(monkeypatch):
     learner = dt.Banditron(3, 2, seed=0)
     decision = learner.decide([1.0, 0.0])

@@ -373,7 +373,8 @@ class Exp3(Learner):
     @property
     def weights(self) -> Array:
         """The estimated losses, with a minus, as a (K, 1) column, a copy."""
-        return self.weights_of(self.state)
+        with self._lock:
+            return self.weights_of(self.state)
 
     def weights_of(self, state: Any) -> Array:
         """Return -L of a state as a (K, 1) column."""

@@ -234,7 +234,8 @@ class Rcnbf(Learner):
     @property
     def rates(self) -> tuple[float, float]:
         """The rates (rho0, rho1) that updates use now."""
-        rho0, rho1 = self.state.rates.tolist() if self.estimate else (self.rho0, self.rho1)
+        with self._lock:  # a block that ends changes both
+            rho0, rho1 = self.state.rates.tolist() if self.estimate else (self.rho0, self.rho1)
         return rho0, rho1
 
 
