@@ -289,7 +289,7 @@ class TestCompare:
 
     def test_learners_that_cannot_play_are_listed_with_the_reason(self):
         flags = [*THREE, "--noise", "0.1,0.2"]
-        reason = "perceptron learns from the true label"
+        reason = "perceptron learns from the true label; leave out noise"
         assert f"perceptron cannot play: {reason}" in " ".join(output_of("compare", *flags).split())
         document = json.loads(output_of("compare", *flags, "--json"))
         assert [row["learner"] for row in document["left_out"]] == ["perceptron"]

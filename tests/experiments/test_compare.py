@@ -185,11 +185,11 @@ class TestWhoCannotPlay:
 
     def test_two_labels_are_too_few_for_sets_of_two(self):
         prepared = prepare((np.eye(4), [0, 1, 0, 1]), ["dilute", "perceptron"], [1], Terms(), None, {})
-        assert prepared.left_out == {"dilute": "m must be below n_classes = 2, got 2"}
+        assert prepared.left_out == {"dilute": "m must be below n_classes = 2, got 2; play fewer labels"}
 
     def test_learners_that_get_the_label_cannot_play_with_noise(self):
         prepared = prepare(DATA, ["perceptron", "delaytron"], [1], Terms(), None, {"noise": (0.1, 0.1)})
-        assert list(prepared.left_out) == ["perceptron"]
+        assert prepared.left_out == {"perceptron": "perceptron learns from the true label; leave out noise"}
 
     def test_no_learner_left_is_an_error(self):
         with pytest.raises(dt.InvalidInput, match="no learner can play: refusing: gamma must be in"):

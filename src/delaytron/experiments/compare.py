@@ -464,8 +464,7 @@ def _candidates(cls: Any, data: Dataset, terms: Terms, feedback: Setting) -> tup
         try:
             learner = make_learner(cls, data.n_classes, data.n_features, grid[place])
         except (InvalidInput, MemoryError) as problem:
-            reason = problem.problem if isinstance(problem, InvalidInput) else str(problem)
-            problems[place] = " ".join(reason.split()) or "not enough memory"
+            problems[place] = " ".join(str(problem).split()) or "not enough memory"
             continue
         if (key := (id(learner.rule), learner.params)) not in seen:  # else the same learner as one before
             seen.add(key)
