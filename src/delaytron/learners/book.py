@@ -163,7 +163,7 @@ class Book:
         self.arrived: list[int] = []  # rounds with an event to apply, in order of arrival; may name one twice
         self.marks: Array = np.zeros(N_MARKS)  # written by compiled code, see kernels.loop
         self._serial = 0
-        # Candidates for expiry, and for release, ascending; those that are settled are removed when they reach the front.
+        # Candidates for expiry, and for release, ascending; settled ones are removed when they reach the front.
         self._waiting: deque[int] = deque()
         self._correctable: deque[int] = deque()
         self._status = bytearray()  # of settled rounds, from round 1 on; 0 (open) where nothing is settled
