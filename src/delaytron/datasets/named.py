@@ -92,12 +92,12 @@ def fetch(file: File, accept: Callable[[Path], object] = Path) -> Path:
 
 
 def _download(file: File, accept: Callable[[Path], object]) -> Path:
-    """Return the path of a file in the cache, into which it comes if its checksum is right and `accept` agrees."""
+    """Download a file into the cache if its checksum is right and `accept` does not raise; return its path."""
     import pooch  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
     import requests  # noqa: PLC0415
 
     pooch.get_logger().setLevel("WARNING")  # the bar and the errors say the same
-    store = pooch.create(
+    cache = pooch.create(
         cache_home(),
         base_url="",
         registry={file.path: file.checksum},
@@ -107,16 +107,18 @@ def _download(file: File, accept: Callable[[Path], object]) -> Path:
     with _bar(file.path) as bar:
         get = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK)
 
-        def download(url: str, target: str, store: Any) -> None:
+        # pooch calls this for a temporary file, compares the checksum and moves the file to its place; after an error of
+        # the network, of `accept` or of the checksum it tries once more.
+        def download(url: str, target: str, pooch_: Any) -> None:
             try:
-                get(url, target, store)
+                get(url, target, pooch_)
             except requests.HTTPError as problem:
                 answer: Any = problem.response
                 answer.close()  # which pooch leaves open
                 raise requests.RequestException(f"the server says {answer.status_code} {answer.reason}") from None
             accept(Path(target))
 
-        return Path(store.fetch(file.path, downloader=download))
+        return Path(cache.fetch(file.path, downloader=download))
 
 
 def _reason(problem: Exception) -> str:

@@ -281,7 +281,7 @@ def time_order(log: "Log") -> Ints:
 
 
 def learn_along(log: "Log", learner: Learner, advance: Advance) -> Array:
-    """Return the probabilities of a learner that learns from all decisions of a log."""
+    """Return the probabilities, round by round, of an untrained learner that learns from all decisions of a log."""
     student = _Student(log, learner)
     for t, row, labels in student.rounds():
         greedy, _ = student.look(t, row, labels)

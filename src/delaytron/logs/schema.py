@@ -365,6 +365,7 @@ def _check(rule: str, values: Any, valid: Any) -> None:
 
 
 def _check_allowed(column: "pa.ChunkedArray", labels: Any, n_classes: int) -> None:
+    """Raise InvalidInput unless every list that is given has distinct labels, the one that was played among them."""
     begin = 0
     for chunk in column.chunks:
         rows = np.repeat(np.arange(begin, begin + len(chunk)), list_lengths(chunk))
@@ -387,12 +388,13 @@ def _check_allowed(column: "pa.ChunkedArray", labels: Any, n_classes: int) -> No
 
 
 def _check_probabilities(column: "pa.ChunkedArray", labels: Any, probs: Any, n_classes: int) -> None:
+    """Raise InvalidInput unless every list that is given sums to 1 and has `prob` at the label that was played."""
     begin = 0
     for chunk in column.chunks:
         rows = np.flatnonzero(np.asarray(chunk.is_valid())) + begin
         begin += len(chunk)
         _check_lengths("probabilities", chunk, n_classes, rows)
-        given = column_numbers(chunk.flatten(), np.float64).reshape(-1, n_classes)
+        given = column_numbers(chunk.flatten(), np.float64).reshape(-1, n_classes)  # `flatten` leaves out null lists
         with np.errstate(invalid="ignore"):
             fine = (given >= 0).all(axis=1) & (abs(given.sum(axis=1) - 1) <= CLOSE)
             same = abs(given[np.arange(len(rows)), labels[rows]] - probs[rows]) <= CLOSE

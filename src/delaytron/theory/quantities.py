@@ -171,7 +171,8 @@ def epochs(delays: Any, *, tracker: str = "cumulative", count_self: bool = True)
 
     .. math:: e_t = \min\Big\{ e : \sum_{s \le t} m_s < 2^e \Big\}, \qquad \sum_{t : e_t = e} m_t < \tfrac34\, 2^e
 
-    At most one epoch begins in a round. The paper claims :math:`2^{e-1}` for the second sum, which is false.
+    That is `tracker="cumulative"`; with "instant" the largest m_s so far takes the place of the sum. Without `count_self`
+    every m_s is one less. At most one epoch begins in a round. The paper claims :math:`2^{e-1}` for the second sum, which is false.
 
     Examples
     --------
@@ -181,7 +182,7 @@ def epochs(delays: Any, *, tracker: str = "cumulative", count_self: bool = True)
     counts = waiting(delays) - (not check_bool("count_self", count_self))
     sums = check_choice("tracker", tracker, TRACKERS) == "cumulative"
     reached = np.cumsum(counts) if sums else np.maximum.accumulate(counts)
-    starts = np.searchsorted(reached, 2 ** np.arange(62))
+    starts = np.searchsorted(reached, 2 ** np.arange(62))  # at index starts[e] epoch e + 1 begins
     return np.cumsum(np.bincount(starts, minlength=counts.size + 1)[: counts.size])
 
 
