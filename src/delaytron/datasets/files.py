@@ -251,8 +251,8 @@ def open_parquet(path: Path) -> Source:
 def read_parquet(path: Path, **options: Unpack[TableOptions]) -> Block:
     """Return all rows of a Parquet file; raise InvalidInput if they take far more memory than the file has bytes."""
     source = open_parquet(path)
-    # `open_parquet` has checked the sizes that the file claims for its pages. A column of one repeated value takes a few
-    # bytes there, and eight for each row as numbers.
+    # `open_parquet` has checked the sizes that the file claims for its pages. A column of one repeated value takes a
+    # few bytes there, and eight for each row as numbers.
     check_ratio(
         path, 8 * source.n_rows * len(source.types), path.stat().st_size, "read it in blocks: datasets.stream, --stream"
     )

@@ -107,8 +107,8 @@ def _download(file: File, accept: Callable[[Path], object]) -> Path:
     with _bar(file.path) as bar:
         get = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK)
 
-        # pooch calls this for a temporary file, compares the checksum and moves the file to its place; after an error of
-        # the network, of `accept` or of the checksum it tries once more.
+        # pooch calls this for a temporary file, compares the checksum and moves the file to its place; after an error
+        # of the network, of `accept` or of the checksum it tries once more.
         def download(url: str, target: str, pooch_: Any) -> None:
             try:
                 get(url, target, pooch_)

@@ -171,8 +171,9 @@ def epochs(delays: Any, *, tracker: str = "cumulative", count_self: bool = True)
 
     .. math:: e_t = \min\Big\{ e : \sum_{s \le t} m_s < 2^e \Big\}, \qquad \sum_{t : e_t = e} m_t < \tfrac34\, 2^e
 
-    That is `tracker="cumulative"`; with "instant" the largest m_s so far takes the place of the sum. Without `count_self`
-    every m_s is one less. At most one epoch begins in a round. The paper claims :math:`2^{e-1}` for the second sum, which is false.
+    That is `tracker="cumulative"`; with "instant" the largest m_s so far takes the place of the sum. Without
+    `count_self` every m_s is one less. At most one epoch begins in a round. The paper claims :math:`2^{e-1}` for the
+    second sum, which is false.
 
     Examples
     --------

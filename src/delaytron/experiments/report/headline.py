@@ -225,7 +225,7 @@ def _when(delay: str) -> str:
 
 
 def _sentence(duels: Sequence[Duel], sides: tuple[str, str], facts: Facts) -> str:
-    """Return a sentence about the side that wins more often, the first one in a draw; about both where nothing is clear."""
+    """Return a sentence about the side that wins more often, the first in a draw; about both if nothing is clear."""
     if sum(duel.verdict for duel in duels) < 0:
         return _sentence([duel.turned for duel in duels], (sides[1], sides[0]), facts)
     won = [duel for duel in duels if duel.verdict > 0]
