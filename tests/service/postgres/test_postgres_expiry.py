@@ -1,16 +1,18 @@
 """Expiry and classes on PostgreSQL: the learner decides, in facts, and no reply is contradicted."""
 
 import asyncio
+from threading import Event
 
 import psycopg
 import pytest
-from postgres_play import ask, check_state, decide, feedback, make, run, serving, until, until_learned
+from postgres_play import PATIENCE, ask, check_state, decide, feedback, make, run, serving, until, until_learned
 
 from delaytron.answers import Status
 from delaytron.errors import ConflictingFeedback, InvalidInput
 from delaytron.model import facts
 from delaytron.service import messages
 from delaytron.service.postgres import backend as postgres
+from delaytron.service.postgres import frontend
 from delaytron.service.postgres.learner import purge_model
 
 pytestmark = pytest.mark.xdist_group("bandit_logit")
@@ -271,6 +273,30 @@ def test_a_front_end_finds_decisions_for_a_class_that_another_one_added(dsn, mon
         (state,) = await backend.recent("router", 1)
         assert state.id == id
         return state
+
+    run(scenario, dsn, learns=False)
+
+
+def test_a_class_that_is_added_while_a_state_is_loaded_is_kept(dsn, monkeypatch):
+    monkeypatch.setattr(postgres, "REFRESH", 1000.0)
+    begun, go_on = Event(), Event()
+    unpublished = frontend.unpublished
+
+    def slow(recipe):
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return unpublished(recipe)
+
+    async def scenario(backend):
+        await make(backend)
+        (await backend._models.find("router")).version = frontend.NO_VERSION
+        monkeypatch.setattr(frontend, "unpublished", slow)
+        loading = asyncio.create_task(backend._refresh())
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        await backend.add_class("router", messages.NewClass("d"))
+        go_on.set()
+        await loading
+        assert (await decide(backend, allowed=["d"])).label == "d"
 
     run(scenario, dsn, learns=False)
 

@@ -175,9 +175,12 @@ class FrontModel:
         self.state: State
 
     def use(self, published: Published, version: Version, classes: KnownClasses) -> None:
-        """Use another state; the encoder is kept, which has seen names of features."""
+        """Use another state; the encoder is kept, which has seen names of features, and so are newer classes."""
         if hasattr(self, "state"):
             published.state.encoder = self.state.encoder
+            newest = self.state.classes
+            if len(newest.names) > len(classes.names):  # some were added while the state was loaded
+                classes = KnownClasses(newest.names, sorted(newest.retired))
         self.published = published
         self.state = published.state
         self.version = version
