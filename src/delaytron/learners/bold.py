@@ -287,12 +287,6 @@ class Bold(Learner):
         """Return the linear form of the instance that plays next."""
         return linear_form(self._next_instance(self.state))
 
-    @property
-    def weights(self) -> Array:
-        """The weights as a (K, d) matrix, a copy."""
-        with self._lock:
-            return self._next_instance(self.state).weights
-
     def weights_of(self, state: Any) -> Array:
         """Return the weights of a state as a (K, d) matrix, a copy."""
         return self._next_instance(state).weights

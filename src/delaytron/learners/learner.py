@@ -603,7 +603,7 @@ class Learner:
     def weights(self) -> Array:
         """The weights as a (K, d) matrix, a copy."""
         with self._lock:
-            return self._matrix(self._held_weights(self.state))
+            return self.weights_of(self.state)
 
     def weights_of(self, state: Any) -> Array:
         """Return the weights of a state as a (K, d) matrix, a copy."""
