@@ -19,6 +19,12 @@ CLASSES = {
     "Store": "journal.store",
     "Writer": "journal.writer",
 }
+METHODS = sorted(set(re.findall(rf"\b({'|'.join(CLASSES)})\.(\w+)\b", TEXT)))
+
+
+def test_files_and_methods_are_found_in_the_page():
+    assert {"CHANGELOG.md", "journal/writer.py", "learners/learner.py", "pyproject.toml"} <= set(PATHS)
+    assert ("Writer", "run") in METHODS
 
 
 def test_it_is_short():
@@ -36,7 +42,7 @@ def test_a_file_that_is_named_exists(path):
     assert exists(path)
 
 
-@pytest.mark.parametrize(("owner", "name"), sorted(set(re.findall(rf"\b({'|'.join(CLASSES)})\.(\w+)\b", TEXT))))
+@pytest.mark.parametrize(("owner", "name"), METHODS)
 def test_a_method_that_is_named_exists(owner, name):
     assert hasattr(getattr(import_module(f"delaytron.{CLASSES[owner]}"), owner), name)
 

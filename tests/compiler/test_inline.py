@@ -86,8 +86,14 @@ def test_a_missing_part_costs_one_warning_and_no_bit(name, tmp_path):
     assert reason in warned[0]
 
 
-def test_learners_of_every_kind_compute_the_same_bits_without_it(tmp_path):
-    kinds = ["adaptive_delaytron", "soba", "ova_logistic"]  # with a clock, with extras, with powers and logarithms
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["adaptive_delaytron", "soba", "ova_logistic"],  # with a clock, with extras, with powers and logarithms
+        pytest.param(["newtron", "rcnbf"], marks=pytest.mark.torture),  # with a matrix and draws of its own; with rates
+    ],
+)
+def test_learners_of_every_kind_compute_the_same_bits_without_it(kinds, tmp_path):
     cases = list({case["learner"]: case for case in worked_cases() if case["learner"] in kinds}.values())
     assert len(cases) == len(kinds)
     played, warned = result_and_warnings(MISSING_AT_IMPORT, PLAY, tmp_path, write(cases, tmp_path / "cases.json"))

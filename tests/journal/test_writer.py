@@ -1019,6 +1019,33 @@ def test_an_operation_of_1000_facts_is_committed_at_once(opened, monkeypatch):
     assert len(committed(log)) == 1000
 
 
+def test_a_stream_of_operations_does_not_postpone_a_batched_commit(monkeypatch):
+    """The deadline is that of the first operation of a transaction, not of the last one."""
+    monkeypatch.setattr(writer_module, "SECONDS", 0.2)
+    monkeypatch.setattr(writer_module, "FACTS", 10**9)
+    log = Log(Faulty(), durability="batched")
+    stop = Event()
+
+    def play():
+        number = 0
+        while not stop.is_set():
+            log.add(f"{number}")
+            number += 1
+            stop.wait(0.005)  # far less than the deadline
+
+    thread = Thread(target=play, daemon=True)
+    thread.start()
+    until = monotonic() + 20
+    while log.store.commits < 3 and monotonic() < until:
+        stop.wait(0.01)
+    commits = log.store.commits
+    stop.set()
+    thread.join(30)
+    assert not thread.is_alive(), "a thread hangs"
+    log.writer.close()
+    assert commits >= 3
+
+
 def test_many_threads_with_batched_commits(opened, tmp_path):
     log = opened(durability="batched")
     results = in_threads(*[lambda k=k: [log.add(f"{k} {number}") for number in range(200)] for k in range(8)])

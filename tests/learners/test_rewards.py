@@ -20,7 +20,28 @@ TAKING = [form for form in FORMS if fresh(form).takes_rewards]
 AFFINE = [form for form in TAKING if fresh(form).rule.corrects_exactly]  # a reward mixes "wrong" and "right"
 SOFT = [form for form in TAKING if form not in AFFINE]
 NONE = [form for form in FORMS if form not in TAKING]
+DOCUMENTED = [
+    "bandit_logit",
+    "banditron",
+    "delaytron",
+    "adaptive_delaytron",
+    "hinge_delaytron",
+    "gap",
+    "confidit",
+    "rcnbf",
+    "dilute",
+    "exp3",
+    "ova_logistic",
+    "standardized",
+]
 rewards = st.floats(0.0, 1.0, exclude_min=True, exclude_max=True)
+
+
+def test_the_learners_that_take_rewards_are_those_of_the_docs():
+    """The other tests ask a learner itself: one that took a reward for "right" by mistake would not be noticed."""
+    assert {form for form in TAKING if form in DOCUMENTED} == set(DOCUMENTED)
+    assert {form.split()[0] for form in TAKING} == set(DOCUMENTED)
+    assert {form.split()[0] for form in SOFT} == {"bandit_logit", "ova_logistic"}  # compared by a formula below
 
 
 def answered(learner, number, **answer):

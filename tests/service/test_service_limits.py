@@ -132,8 +132,8 @@ def test_rates_are_limited_by_key_and_for_unknown_keys_by_address(tmp_path):
         assert service.client.get("/healthz").status_code == 200
 
 
-def status_of(gate, authorization):
-    """Return the status of a GET request with a header, without a server."""
+def status_of(gate, authorization=None, address="127.0.0.1"):
+    """Return the status of a GET request with these credentials from this address, without a server."""
     sent = []
 
     async def handler(call):
@@ -145,7 +145,10 @@ def status_of(gate, authorization):
     async def send(message):
         sent.append(message)
 
-    scope = {"headers": [(b"authorization", authorization.encode())], "path_params": {}, "client": ("127.0.0.1", 1)}
+    headers = [(b"host", b"127.0.0.1")]
+    if authorization is not None:
+        headers.append((b"authorization", authorization.encode()))
+    scope = {"headers": headers, "path_params": {}, "client": (address, 1)}
     asyncio.run(Endpoint(gate, "/", handler, "client")(scope, receive, send))
     return sent[0]["status"]
 
@@ -195,3 +198,21 @@ def test_pages_of_other_sites_cannot_call_a_service_without_keys(small, headers)
     assert said(small.client.get("/v1/models", headers=headers)) == (403, "forbidden")
     assert small.client.get("/v1/models", headers={"Origin": small.url}).status_code == 200
     assert small.client.get("/v1/models", headers={"Host": "localhost:8100"}).status_code == 200
+
+
+def test_the_service_runs_with_these_timeouts(monkeypatch, tmp_path):
+    configs = []
+    monkeypatch.setattr(server, "_Server", lambda config: SimpleNamespace(run=lambda: configs.append(config)))
+    monkeypatch.setattr(server.signal, "signal", lambda *_: None)  # the handlers of pytest stay
+    monkeypatch.setattr(server.sys, "setswitchinterval", lambda _: None)
+    server.run_server(Models(tmp_path), ApiKeys(), Limits(), "127.0.0.1", 0)
+    (config,) = configs
+    assert config.http is server.TimeoutProtocol  # else a client that sends nothing holds its connection forever
+    assert config.limit_concurrency == server.MOST_CONNECTIONS
+    assert not config.proxy_headers  # else a caller could choose the address by which its rate is limited
+
+
+def test_without_keys_rates_are_limited_by_address():
+    gate = Gate(ApiKeys(), Limits(), RateLimit(1.0, clock=lambda: 0.0), Metrics())
+    assert [status_of(gate, authorization) for authorization in (None, "Bearer a", "Bearer b")] == [200, 200, 429]
+    assert status_of(gate, address="127.0.0.2") == 200
