@@ -156,8 +156,8 @@ CHANGES: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {
         ("                if shared.generation == generation:", "                if True:"),
         ("            self.deadline = monotonic() + SECONDS\n", ""),
         (
-            "            self.first_seq = store.last_seq\n        if self.batched:",
-            "            self.first_seq = store.last_seq\n        self.deadline = monotonic() + SECONDS\n        if self.batched:",
+            "            self.first_seq = store.last_seq\n        if",
+            "            self.first_seq = store.last_seq\n        self.deadline = monotonic() + SECONDS\n        if",
         ),
     ],
     ("journal/sqlite.py", STORE): [

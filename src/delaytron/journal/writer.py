@@ -409,7 +409,18 @@ def _set_futures(tasks: "Iterable[_Task[Any]]") -> None:
 class _SharedWriter:
     """What the writer shares with its thread and its finalizer, which must not refer to it: turn, transaction, queue.
 
-    Everything below `queue` is changed only by the thread that has the turn.
+    Everything below `queue` is changed only by the thread that has the turn. What is left to do after an error, or after
+    an interruption between any two lines:
+
+    ============  ========================================  ============================  ==============================
+    flag          set by                                    cleared by                    while it is set
+    ============  ========================================  ============================  ==============================
+    changing      an operation, before its first change     the next operation's begin    its error rolls everything back
+    stale         the same; facts that were lost            `end`                         the state is restored before use
+    unfinished    `begin`                                   `end`, `roll_back`            `begin` rolls back first
+    acknowledged  `end`, if commits are batched             the commit; facts were lost   the thread commits in time
+    lost          a commit of acknowledged facts failed     the call that reports it      the next call raises
+    ============  ========================================  ============================  ==============================
     """
 
     def __init__(self, store: Store, *, batched: bool) -> None:
@@ -431,7 +442,7 @@ class _SharedWriter:
         # A SimpleQueue, since a finalizer may put None at any moment in any thread: a queue with a lock could deadlock.
         self.queue: SimpleQueue[_Task[Any] | None] = SimpleQueue()  # None wakes the thread
         self.running = 0  # the thread that has the turn
-        self.changing = False  # the running operation has changed something
+        self.changing = False
         self.stale = False  # the state may differ from what the store has committed
         self.generation = 0  # the number of rollbacks that undid changes of the state
         self.restored = 0  # the generation at which the state was restored

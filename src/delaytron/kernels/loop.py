@@ -162,7 +162,7 @@ NOTHING = -1  # no clock to tick, no event, no draw
 
 @kernel
 def deliver(state: Any, params: Any, past: Play, event: tuple[bool, int, int, int], marks: Array) -> None:
-    """Apply one event (right, label, kind, serial) to a past round."""
+    """Apply one event (right, label, kind, serial) to a past round, and mark its serial, that of `Book.ended`."""
     right, y, kind, serial = event
     apply_event(state, params, past, right, y, kind)
     marks[APPLIED] = serial

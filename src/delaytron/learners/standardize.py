@@ -95,7 +95,7 @@ def pick(
 
 @kernel
 def seen_now(state: Any, x: Row) -> Row:
-    """Return a row as it is standardised now."""
+    """Write a row, standardised as of now, to `state.row`; return that: the next call overwrites it."""
     write_out(x.indices, x.values, state.row)
     statistics = statistics_of(state)
     standardize_row(statistics, None, statistics.z)

@@ -47,7 +47,7 @@ STUCK = 10.0  # seconds until a model is tried again whose inbox could not be ap
 MOST = 2000  # rows taken, or decisions expired, in one transaction
 MOST_REPLIES = 10_000  # old idempotency keys dropped in one pass
 ALIVE = 10.0  # seconds between two signs of life while a thread works
-FACTS_A_SNAPSHOT = 20_000
+FACTS_A_SNAPSHOT = 20_000  # of a model: whoever takes over replays no more than these
 SESSION = {  # a learner that hangs, or whose machine fails, loses its lock
     "statement_timeout": "60s",
     "idle_session_timeout": "30s",
