@@ -407,20 +407,20 @@ def _set_futures(tasks: "Iterable[_Task[Any]]") -> None:
 
 
 class _SharedWriter:
-    """What the writer shares with its thread and its finalizer, which must not refer to it: turn, transaction, queue.
+    """What the writer shares with its thread and finalizer, which must not refer to it: turn, transaction, queue.
 
     Everything below `queue` is changed only by the thread that has the turn. What is left to do after an error, or after
     an interruption between any two lines:
 
-    ============  ========================================  ============================  ==============================
-    flag          set by                                    cleared by                    while it is set
-    ============  ========================================  ============================  ==============================
-    changing      an operation, before its first change     the next operation's begin    its error rolls everything back
-    stale         the same; facts that were lost            `end`                         the state is restored before use
-    unfinished    `begin`                                   `end`, `roll_back`            `begin` rolls back first
-    acknowledged  `end`, if commits are batched             the commit; facts were lost   the thread commits in time
-    lost          a commit of acknowledged facts failed     the call that reports it      the next call raises
-    ============  ========================================  ============================  ==============================
+    ============  =====================================  ===========================  =============================
+    flag          set by                                 cleared by                   while it is set
+    ============  =====================================  ===========================  =============================
+    changing      an operation, before its first change  the next operation's begin   its error rolls all back
+    stale         the same; facts that were lost         `end`                        the state is restored first
+    unfinished    `begin`                                `end`, `roll_back`           `begin` rolls back first
+    acknowledged  `end`, if commits are batched          the commit; facts were lost  the thread commits in time
+    lost          a failed commit of acknowledged facts  the call that reports it     the next call raises
+    ============  =====================================  ===========================  =============================
     """
 
     def __init__(self, store: Store, *, batched: bool) -> None:
