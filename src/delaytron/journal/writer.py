@@ -409,8 +409,8 @@ def _set_futures(tasks: "Iterable[_Task[Any]]") -> None:
 class _SharedWriter:
     """What the writer shares with its thread and finalizer, which must not refer to it: turn, transaction, queue.
 
-    Everything below `queue` is changed only by the thread that has the turn. What is left to do after an error, or after
-    an interruption between any two lines:
+    Everything below `queue` is changed only by the thread that has the turn. What is left to do after an error, or an
+    interruption between any two lines:
 
     ============  =====================================  ===========================  =============================
     flag          set by                                 cleared by                   while it is set
