@@ -54,7 +54,7 @@ test: .venv/ready $(if $(CI),.venv/features .venv/extras .venv/docs $(NUMBAS))
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(if $(CI),$(MAKE) --no-print-directory docs)
-	$(BIN)/pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup $(if $(CI),,-m "not cold")
 
 # The documentation site, build/docs/index.html: offline, tutorials executed, warnings are errors. About a minute.
 docs: .venv/docs

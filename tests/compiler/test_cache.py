@@ -14,6 +14,8 @@ from cases import SOURCE, run
 from delaytron.compiler.cache import seal, unseal
 from delaytron.compiler.kernel import CompilerWarning, fill, kernel
 
+pytestmark = pytest.mark.cold
+
 DECIDE = """
 import delaytron as dt
 learner = dt.AdaptiveDelaytron(3, 2, gamma=0.3, seed=1)

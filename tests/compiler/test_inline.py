@@ -7,6 +7,8 @@ import bits
 import pytest
 from cases import run, worked_cases, write
 
+pytestmark = pytest.mark.cold
+
 PROGRAM = """
 import json, sys, types, warnings
 from pathlib import Path

@@ -154,6 +154,7 @@ print(dt.replay(Own(), [[1.0], [1.0]], [0, 1], [1, 1], [.1, .2]).weights[0, 0])
 """
 
 
+@pytest.mark.cold
 def test_an_edited_learner_of_the_user_is_compiled_again(tmp_path):
     environment, script, seen = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, tmp_path / "own.py", []
     for scale in ("1.0", "5.0"):
@@ -173,6 +174,7 @@ print(sum(play.stats.cache_hits.values()), sum(play.stats.cache_misses.values())
 """
 
 
+@pytest.mark.cold
 def test_a_second_process_finds_the_compiled_loop_on_disk(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     counts = [
