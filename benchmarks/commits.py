@@ -26,13 +26,14 @@ rng = np.random.default_rng(0)
 y = rng.integers(9, size=4000)
 DENSE = (rng.normal(size=(4000, 400)), y)
 SPARSE = (random_csr(4000, 400, 0.11, format="csr", rng=rng), y)
-SMALL = rng.normal(size=(400, 64))
+ROWS = rng.normal(size=(400, 64))
+SMALL = list(ROWS)
 
 def simulated(name, data, **options):
-    dt.simulate(name, data, delay=1000, rounds=200_000, runs=1, n_jobs=1, **options)
+    dt.simulate(name, data, delay=1000, rounds=600_000, runs=1, n_jobs=1, **options)
 
-def online(learner, rows):
-    for row in rows:
+def online(learner, rows, times=1):
+    for row in rows * times:
         learner.feedback(learner.decide(row).id, correct=True)
 
 LEARNER = dt.Delaytron(10, 64, seed=0)
@@ -75,7 +76,7 @@ TASKS = {
     "durable: 32 threads, 20 decisions and answers each": lambda: in_threads(32, 20),
     "durable: bare SQLite, 40 commits of 32": lambda: bare(40, 32),
     "durable: 400 decisions and answers, batched": lambda: online(BATCHED, SMALL),
-    "durable: 400 decisions, decide_many": lambda: MANY.decide_many(SMALL),
+    "durable: 400 decisions, decide_many": lambda: MANY.decide_many(ROWS),
     "durable: bare SQLite, one commit of 400": lambda: bare(1, 400),
     "delaytron, dense": lambda: simulated("delaytron", DENSE),
     "delaytron, CSR": lambda: simulated("delaytron", SPARSE),
@@ -86,9 +87,9 @@ TASKS = {
     "ova_logistic, CSR": lambda: simulated("ova_logistic", SPARSE),
     "newtron, dense": lambda: simulated("newtron", DENSE, matrix="diagonal"),
     "pab, dense": lambda: simulated("pab", DENSE),
-    "one decision and answer, learner": lambda: online(LEARNER, SMALL),
-    "one decision and answer, dt.Model, named features": lambda: online(MODEL, REQUESTS),
-    "one decision and answer, dt.Model, vectors": lambda: online(VECTORS, SMALL),
+    "4,000 decisions and answers, learner": lambda: online(LEARNER, SMALL, 10),
+    "4,000 decisions and answers, dt.Model, named features": lambda: online(MODEL, REQUESTS, 10),
+    "4,000 decisions and answers, dt.Model, vectors": lambda: online(VECTORS, SMALL, 10),
 }
 for task in TASKS.values():
     task()  # compiles
