@@ -56,7 +56,7 @@ CHANGES: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {
             "        self.kept[number] = entry",
         ),
         ("            self._waiting.extend(numbers)\n", "            pass\n"),
-        ("correctable=end.status == Status.EXPIRED)", "correctable=False)"),
+        ("correctable=self.is_correctable(number))", "correctable=False)"),
         (
             "kind = CORRECTION_EVENT if end is not None and end.event == NO_EVENT else ANSWER_EVENT",
             "kind = ANSWER_EVENT",
@@ -78,7 +78,8 @@ CHANGES: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {
         ("missing = number - len(self._status)", "missing = number - len(self._status) - 1"),
         ("answer = nan if value is None else value", "answer = value or 0.0"),
         ("limits = (self.expiry.rounds, self.expiry.clock)", "limits = (self.expiry.rounds + 1, self.expiry.clock)"),
-        ("return [number for number in over if self.ended[number].event == NO_EVENT]", "return over"),
+        ("        if end.event == NO_EVENT:\n            self._drop", "        if True:\n            self._drop"),
+        ("end.status == Status.EXPIRED and end.event != ANSWER_EVENT", "end.status == Status.EXPIRED"),
         ("if round - number >= limits[0]:", "if round - number > limits[0]:"),
         ("clock - now.clock >= limits[1]", "clock - now.clock > limits[1]"),
         ("numbers = sorted(set(arrived)) if len(arrived) > 1 else arrived", "numbers = arrived"),
@@ -103,6 +104,7 @@ CHANGES: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {
         ("advance(self.book.rounds)", "advance(self.book.rounds + 1)"),
         ("                if frame is self._running:", "                if False:"),
         ("before = (first - 1, self.book.pending)", "before = (first - 1, 0)"),
+        ("            if self.book.ended[number].event == NO_EVENT:\n", "            if True:\n"),
     ],
     ("model/state.py", STATE): [
         ("            self.ids[operation.id] = play.round\n            self.tally", "            self.tally"),

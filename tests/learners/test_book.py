@@ -69,7 +69,7 @@ class Round:
 
     @property
     def correctable(self):
-        return self.kept and self.status == Status.EXPIRED
+        return self.kept and self.status == Status.EXPIRED and self.event != ANSWER_EVENT
 
 
 @dataclass
@@ -104,8 +104,8 @@ class Model:
 
     def releasable(self):
         expiry, now = self.expiry, len(self.rounds)
-        applied = self.numbers(lambda one: one.correctable and one.event == NO_EVENT)
-        return [number for number in applied if self.is_over(number, now, expiry.release_rounds, expiry.release_clock)]
+        expired = self.numbers(lambda one: one.correctable)
+        return [number for number in expired if self.is_over(number, now, expiry.release_rounds, expiry.release_clock)]
 
     def file(self, count):
         self.rounds += [Round(self.clock) for _ in range(count)]
@@ -130,7 +130,9 @@ class Model:
         self.at(number).status, self.at(number).kept = Status.CANCELLED, False
 
     def release(self, number):
-        self.at(number).kept = False
+        one = self.at(number)
+        one.kept = one.event != NO_EVENT
+        one.event = ANSWER_EVENT if one.kept else NO_EVENT
 
     def apply(self, number):
         one = self.at(number)
@@ -299,7 +301,9 @@ class BookMachine(RuleBasedStateMachine):
 
     def release_one(self, number):
         self.change(
-            lambda book: book.release(number), lambda model: model.release(number), lambda book: number in book.kept
+            lambda book: book.release(number),
+            lambda model: model.release(number),
+            lambda book: book.is_correctable(number),
         )
 
     @rule(most=st.integers(1, 5))

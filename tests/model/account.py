@@ -38,8 +38,9 @@ class Account:
     def active(self):
         return [name for name in self.names if name not in self.retired]
 
-    def allows(self, allowed):
-        return allowed is None or set(allowed) <= set(self.active())
+    def allows(self, allowed, id=None):
+        """Whether a request names active classes only; one with a known id may be a retry and name retired ones."""
+        return allowed is None or set(allowed) <= set(self.names if id in self.entries else self.active())
 
     def error_of(self, ids, inputs):
         """Return the error of a request for decisions with these ids, or None: a retry must have the same input."""

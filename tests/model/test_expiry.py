@@ -265,6 +265,39 @@ def test_within_0_nothing_is_corrected(tmp_path, clock, expire_after, within, st
             assert replayed_digest(tmp_path / "a.db") == digest
 
 
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("hours", [(12,), (2, 10)])
+def test_an_answer_after_correct_within_is_late_also_before_the_next_round(tmp_path, clock, hours, stored):
+    """The next round learns the "wrong", as if no answer had come, also after a crash in between."""
+    options = {"expire_after": "1h", "on_expiry": "wrong"}
+    twin = small_model(**options)
+    model = small_model(journal=tmp_path / "a.db" if stored else None, **options)
+    for one in (model, twin):
+        one.decide([1, 2], id="a")
+    for some in hours:
+        clock.pass_time(some * 3600)
+        model.digest()  # expires and releases what is due
+    for reply in ("late", "duplicate"):
+        assert model.feedback("a", correct=True) == reply
+    with pytest.raises(dt.ConflictingFeedback):
+        model.feedback("a", correct=False)
+    if stored:
+        abandon(model)
+        model = dt.Model.open(tmp_path / "a.db")
+    else:
+        model.save(tmp_path / "a.model")
+        model = dt.load(tmp_path / "a.model")
+    assert model.feedback("a", correct=True) == "duplicate"
+    for one in (model, twin):
+        one.decide([1, 0], id="b")
+    assert np.array_equal(learner_of(model).weights, learner_of(twin).weights)
+    assert np.any(learner_of(model).weights)
+    assert (model.stats().corrected, model.stats().late, len(model._engine.state.book.kept)) == (0, 1, 1)
+    if stored:
+        assert verify_journal(tmp_path / "a.db").mismatch is None
+    model.close()
+
+
 @pytest.mark.parametrize("within", [None, 3])
 def test_what_counted_as_wrong_is_released_after_a_while(tmp_path, within):
     """By default ten times the limit after the expiry; then its row is gone, and answers are late."""

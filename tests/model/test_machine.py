@@ -96,7 +96,7 @@ class Machine(RuleBasedStateMachine):
         result = self.both(lambda model: model.decide(x, id=id, allowed=allowed))
         given = as_input(x, allowed)
         error = None if id is None else self.account.error_of([id], [given])
-        if not self.account.allows(allowed):
+        if not self.account.allows(allowed, id):
             assert result is dt.InvalidInput
         elif error is not None:
             assert result is error
@@ -109,7 +109,8 @@ class Machine(RuleBasedStateMachine):
         result = self.both(lambda model: model.decide_many(xs, ids=own, allowed=allowed))
         inputs = [as_input(x, allowed) for x in xs]
         error = None if own is None else self.account.error_of(own, inputs)
-        if error is dt.InvalidInput or (xs and not self.account.allows(allowed)):
+        allows = all(self.account.allows(allowed, issued) for issued in own or [None])
+        if error is dt.InvalidInput or (xs and not allows):
             assert result is dt.InvalidInput
         elif error is not None:
             assert result is error

@@ -215,7 +215,7 @@ class Book:
             end = self.ended.get(number)
             if end is None:
                 return Known(Status.OPEN)
-            return Known(end.status, end.value, correctable=end.status == Status.EXPIRED)
+            return Known(end.status, end.value, correctable=self.is_correctable(number))
         if 1 <= number <= len(self._status) and self._status[number - 1]:
             value = self._value[number - 1]
             return Known(Status(self._status[number - 1]), None if np.isnan(value) else value)
@@ -250,8 +250,12 @@ class Book:
         self._drop(number, Status.CANCELLED)
 
     def release(self, number: int) -> None:
-        """Forget the row of a decision that expired as wrong: answers to it are late from now on."""
-        self._drop(number, Status.EXPIRED)
+        """Forget a decision that expired as wrong: answers to it are late from now on."""
+        end = self.ended[number]
+        if end.event == NO_EVENT:
+            self._drop(number, Status.EXPIRED)
+        else:  # its "wrong", the same step as an answer, still needs the row; then `close` forgets the round
+            self.ended[number] = end._replace(event=ANSWER_EVENT)
 
     def _end(self, number: int, status: Status, value: float | None, kind: int) -> None:
         self._serial += 1
@@ -298,17 +302,14 @@ class Book:
         return self._over(self._waiting, self.is_open, limits, round, clock) if self._waiting else []
 
     def releasable(self, round: int, clock: int = 0) -> list[int]:
-        """Return the decisions that cannot be corrected after `round`; the caller releases them.
-
-        One whose expiry is still to be applied is not among them: the learner needs its row.
-        """
+        """Return the decisions that cannot be corrected after `round`; the caller releases them."""
         limits = (self.expiry.release_rounds, self.expiry.release_clock)
-        over = self._over(self._correctable, self._is_correctable, limits, round, clock) if self._correctable else []
-        return [number for number in over if self.ended[number].event == NO_EVENT]
+        return self._over(self._correctable, self.is_correctable, limits, round, clock) if self._correctable else []
 
-    def _is_correctable(self, number: int) -> bool:
+    def is_correctable(self, number: int) -> bool:
+        """Whether a decision expired as wrong, and was not released."""
         end = self.ended.get(number)
-        return end is not None and end.status == Status.EXPIRED
+        return end is not None and end.status == Status.EXPIRED and end.event != ANSWER_EVENT
 
     def _over(self, queue: deque[int], is_candidate: Any, limits: tuple[int, int], round: int, clock: int) -> list[int]:
         """Return the candidates at the front whose limit is over, ascending; drop those that are no candidates."""
@@ -361,7 +362,7 @@ class Book:
         """Make the queues of candidates from what is kept."""
         numbers = sorted(self.kept)
         self._waiting = deque(n for n in numbers if n not in self.ended) if self.expires else deque()
-        self._correctable = deque(filter(self._is_correctable, numbers))
+        self._correctable = deque(filter(self.is_correctable, numbers))
 
     def copy(self) -> "Book":
         """Return a copy of this moment; decisions, which never change, are shared."""

@@ -267,11 +267,8 @@ def _ended_are_sound(learner: Learner, tensors: Tensors) -> bool:
         return False
     answered = status == Status.ANSWERED
     as_wrong = learner.book.expiry.as_wrong
-    fits = np.where(
-        answered,
-        (event == ANSWER_EVENT) | (as_wrong & (event == CORRECTION_EVENT)),
-        as_wrong & (status == Status.EXPIRED) & np.isnan(value) & ((event == EXPIRY_EVENT) | (event == NO_EVENT)),
-    )
+    expired = (status == Status.EXPIRED) & np.isnan(value) & np.isin(event, (NO_EVENT, EXPIRY_EVENT, ANSWER_EVENT))
+    fits = np.where(answered, (event == ANSWER_EVENT) | (as_wrong & (event == CORRECTION_EVENT)), as_wrong & expired)
     return bool(np.isin(rounds, tensors["open.round"]).all() and fits.all() and _are_answers(learner, value[answered]))
 
 

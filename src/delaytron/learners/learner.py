@@ -32,7 +32,7 @@ from delaytron.learners.arguments import (
     read_common,
     stored_as,
 )
-from delaytron.learners.book import NO_LABELS, Book, End, Kept, RoundBlock, columns_of
+from delaytron.learners.book import NO_EVENT, NO_LABELS, Book, End, Kept, RoundBlock, columns_of
 from delaytron.learners.predictions import (
     Contributions,
     contributions_of,
@@ -237,12 +237,13 @@ class Learner:
         return play
 
     def _release_due(self) -> None:
-        """Release what can no longer be corrected.
+        """Release what can no longer be corrected, after the round that applied its expiry.
 
-        After the round: `releasable` omits a decision until its expiry is applied, and the round applies it.
+        After an interruption that round may be still to come: applying an expiry would overwrite a late answer.
         """
         for number in self.book.releasable(self.book.rounds):
-            self.book.release(number)
+            if self.book.ended[number].event == NO_EVENT:
+                self.book.release(number)
 
     def play_rounds(
         self, rows: Any, labels: Ints, ids: list[str] | None = None, now: Moment | None = None

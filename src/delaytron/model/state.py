@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from delaytron.answers import Answering, Status
+from delaytron.answers import Answering
 from delaytron.errors import JournalError
 from delaytron.journal.store import Fact
 from delaytron.learners.book import Book, Kept
@@ -130,8 +130,8 @@ class State:
     def find_ids(self) -> None:
         """Rebuild `ids` from the Book: the decisions that are open or can be corrected."""
         book = self.book
-        answered = {number for number, end in book.ended.items() if end.status == Status.ANSWERED}
-        kept = ((book.entry(number).id, number) for number in sorted(book.kept) if number not in answered)
+        numbers = (number for number in sorted(book.kept) if book.is_open(number) or book.is_correctable(number))
+        kept = ((book.entry(number).id, number) for number in numbers)
         self.ids = {issued: number for issued, number in kept if issued is not None}
 
     @property
@@ -170,14 +170,17 @@ class State:
         number = self.ids.get(id)
         return number is not None and number in self.book.ended
 
-    def due(self, now: Moment, round: int) -> list[Expire | Release]:
-        """Return what must be expired and released at a moment, when a round begins; the caller applies it."""
+    def due(self, now: Moment, round: int) -> Iterator[Expire | Release]:
+        """Iterate over what must be expired and released at a moment, when a round begins.
+
+        If each is applied before the next one is asked for, what expires too late to be corrected is released at once.
+        """
         book = self.learner.book
-        if not book.expires:
-            return []
-        entry = book.entry
-        expired = [Expire(entry(number).id or "") for number in book.due(round, now.clock)]
-        return [*expired, *(Release(entry(number).id or "") for number in book.releasable(round, now.clock))]
+        if book.expires:
+            for number in book.due(round, now.clock):
+                yield Expire(book.entry(number).id or "")
+            for number in book.releasable(round, now.clock):
+                yield Release(book.entry(number).id or "")
 
     def apply(self, operation: Operation, now: Moment) -> Play | None:
         """Change the state by a checked operation; return the round of a decision, None for other operations.

@@ -9,6 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from logging import getLogger
 from threading import RLock
 from time import monotonic
@@ -118,7 +119,7 @@ class FoldedModel:
 
     def due(self, wall: int, most: int) -> list[Expire | Release]:
         """Return the decisions to expire and to release, some of them if they are many."""
-        return self.state.due(self.moment(wall), self.state.rounds)[:most]
+        return list(islice(self.state.due(self.moment(wall), self.state.rounds), most))
 
     def expire(self, operations: Iterable[Expire | Release], wall: int) -> None:
         """Append facts of decisions that expired or were released."""
