@@ -104,7 +104,6 @@ CHANGES: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {
         ("advance(self.book.rounds)", "advance(self.book.rounds + 1)"),
         ("                if frame is self._running:", "                if False:"),
         ("before = (first - 1, self.book.pending)", "before = (first - 1, 0)"),
-        ("            if self.book.ended[number].event == NO_EVENT:\n", "            if True:\n"),
     ],
     ("model/state.py", STATE): [
         ("            self.ids[operation.id] = play.round\n            self.tally", "            self.tally"),

@@ -202,6 +202,27 @@ def test_an_answer_interrupted_at_any_line_is_taken_or_not(name):
     assert line > 10
 
 
+def test_after_an_interrupted_decision_a_second_answer_is_a_duplicate_or_a_conflict():
+    """Also if the first one comes between an expiry that nothing corrects and the round that applies it."""
+
+    def prepare():
+        learner = dt.Delaytron(3, 3, gamma=0.3, seed=1, expire_after=2, on_expiry="wrong", correct_within=0)
+        for number in (1, 2, 3):
+            learner.decide(ROWS[number])
+        return learner
+
+    line, replies = 1, set()
+    while interrupted(learner := prepare(), lambda learner: learner.decide(ROWS[4]), line):
+        replies.add(learner.feedback(2, correct=True))
+        for _ in range(2):
+            assert learner.feedback(2, correct=True) == "duplicate"
+            with pytest.raises(dt.ConflictingFeedback):
+                learner.feedback(2, correct=False)
+            learner.flush()
+        line += 1
+    assert replies == {"accepted", "corrected", "late"}
+
+
 def test_a_timer_that_interrupts_flush_applies_no_answer_twice():
     """300 wrong answers to a Banditron, interrupted again and again: its weights sum to -300."""
 

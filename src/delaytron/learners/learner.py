@@ -32,7 +32,7 @@ from delaytron.learners.arguments import (
     read_common,
     stored_as,
 )
-from delaytron.learners.book import NO_EVENT, NO_LABELS, Book, End, Kept, RoundBlock, columns_of
+from delaytron.learners.book import NO_LABELS, Book, End, Kept, RoundBlock, columns_of
 from delaytron.learners.predictions import (
     Contributions,
     contributions_of,
@@ -237,13 +237,9 @@ class Learner:
         return play
 
     def _release_due(self) -> None:
-        """Release what can no longer be corrected, after the round that applied its expiry.
-
-        After an interruption that round may be still to come: applying an expiry would overwrite a late answer.
-        """
+        """Release what can no longer be corrected, after the round that applied its expiry."""
         for number in self.book.releasable(self.book.rounds):
-            if self.book.ended[number].event == NO_EVENT:
-                self.book.release(number)
+            self.book.release(number)
 
     def play_rounds(
         self, rows: Any, labels: Ints, ids: list[str] | None = None, now: Moment | None = None
