@@ -363,6 +363,14 @@ BookMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30
 TestBook = BookMachine.TestCase
 
 
+def test_a_wait_is_over_at_the_moment_of_its_limit():
+    book = Book(Expiry(clock=4, as_wrong=True, release_clock=6))
+    book.file(Kept(play_of(1, False), "id1", Moment(0, 10)))
+    assert [book.due(2, clock) for clock in (13, 14)] == [[], [1]]
+    book.expire(1)
+    assert [book.releasable(2, clock) for clock in (15, 16)] == [[], [1]]
+
+
 def test_the_queues_stay_short_over_many_rounds():
     """Settled rounds leave the queues of candidates, and nothing of a released round is kept but status and answer."""
     book = Book(Expiry(3, as_wrong=True, release_rounds=6))
