@@ -3,6 +3,7 @@
 import sqlite3
 from threading import current_thread, main_thread
 
+import msgspec
 import numpy as np
 import pytest
 from models import CLASSES, abandon, learner_of, replayed_digest, small_model, work
@@ -14,6 +15,7 @@ from delaytron.journal.database import Database
 from delaytron.journal.sqlite import SqliteStore, checksum
 from delaytron.model import engine, facts
 from delaytron.model.state import State
+from delaytron.model.verify import verify_journal
 
 WORDS = {"learner": "delaytron", "bits": 6, "seed": 3, "gamma": 0.5}
 
@@ -264,6 +266,39 @@ def test_no_damage_of_a_decision_goes_unnoticed_or_crashes(path, features):
     path.write_bytes(whole)
     with dt.Model.open(path) as again:
         assert again.digest() == digest
+
+
+@pytest.mark.parametrize("field", ["round", "greedy", "label", "prob", "extra"])
+def test_a_decision_whose_replay_differs_is_named(path, field):
+    """The fact and its checksum are sound, as those of another version would be."""
+    with dt.Model(CLASSES, journal=path, features=2, learner="newtron", seed=3) as model:
+        for number in range(5):
+            model.feedback(model.decide([1, number]).id, correct=True)
+    with sqlite3.connect(path) as connection:
+        query = "SELECT seq, kind, id, wall, clock, body FROM facts WHERE kind = ?"
+        found = connection.execute(query, (facts.DECIDED,)).fetchall()[2]
+        *fields, body = found
+        stored = facts.decode_decided(body)
+        other = {
+            "round": stored.round + 1,
+            "greedy": (stored.greedy + 1) % 3,
+            "label": (stored.label + 1) % 3,
+            "prob": stored.prob / 2,
+            "extra": b"\0" * (len(stored.extra) + 8),
+        }
+        body = facts.encode(msgspec.structs.replace(stored, **{field: other[field]}))
+        connection.execute(
+            "UPDATE facts SET body = ?, checksum = ? WHERE seq = ?", (body, checksum(*fields, body), found[0])
+        )
+        connection.execute("DELETE FROM snapshots")
+    connection.close()
+    with pytest.raises(
+        JournalError, match=rf"^fact {found[0]} has label \d with probability .*, replayed it is \d with"
+    ):
+        dt.Model.open(path)
+    mismatch = verify_journal(path).mismatch
+    assert mismatch is not None
+    assert mismatch.fact == found[0]
 
 
 CRAFTED = {  # answers that no learner of the kind can take

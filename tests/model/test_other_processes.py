@@ -44,6 +44,20 @@ def test_answers_from_another_process_are_applied_at_the_next_decision(path, clo
     assert replayed_digest(path) == digest
 
 
+def test_a_late_answer_from_another_process_is_kept_and_not_learned_from(path, clock):
+    model, twin = (small_model(journal=journal, expire_after=1) for journal in (path, None))
+    for one in (model, twin):
+        one.decide_many([[1, 0], [1, 1]], ids=["a", "b"])
+    with dt.Journal(path) as journal:
+        assert journal.feedback("a", correct=True) == twin.feedback("a", correct=True) == "late"
+        assert journal.feedback("a", correct=True) == "duplicate"
+    assert model.decide([1, 3], id="d") == twin.decide([1, 3], id="d")
+    assert model.digest() == twin.digest()
+    assert (model.stats().late, model.stats().answered) == (1, 0)
+    assert verify_journal(path).facts["answered late"] == 1
+    model.close()
+
+
 def test_answers_given_while_the_model_was_closed_are_taken_later(path):
     model = small_model(journal=path)
     model.add_class("huge")
