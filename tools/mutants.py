@@ -48,8 +48,9 @@ STATE = (
     "tests/model/test_verify.py",
     "tests/model/test_learn_from.py",
 )
-ENGINE = (*STATE, "tests/model/test_model.py", "tests/model/test_other_processes.py")
-WRITER = ("tests/journal/test_writer.py", "tests/journal/test_crashes.py")
+INTERRUPTIONS = "tests/model/test_model_interruptions.py"
+ENGINE = (*STATE, "tests/model/test_model.py", "tests/model/test_other_processes.py", INTERRUPTIONS)
+WRITER = ("tests/journal/test_writer.py", "tests/journal/test_crashes.py", INTERRUPTIONS)
 STORE = ("tests/journal/test_store.py", "tests/journal/test_outside.py", "tests/journal/test_damaged_journals.py")
 LOOP = ("tests/learners/test_reference_traces.py", "tests/learners/test_feedback.py", "tests/learners/test_online.py")
 ANSWERS = ("tests/test_answers.py",)
