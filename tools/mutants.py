@@ -52,7 +52,7 @@ INTERRUPTIONS = "tests/model/test_model_interruptions.py"
 ENGINE = (*STATE, "tests/model/test_model.py", "tests/model/test_other_processes.py", INTERRUPTIONS)
 WRITER = ("tests/journal/test_writer.py", "tests/journal/test_crashes.py", INTERRUPTIONS)
 STORE = ("tests/journal/test_store.py", "tests/journal/test_outside.py", "tests/journal/test_damaged_journals.py")
-LOOP = ("tests/learners/test_reference_traces.py", "tests/learners/test_feedback.py", "tests/learners/test_online.py")
+LOOP = ("tests/learners/test_reference_traces.py", "tests/learners/test_feedback.py", *LEARNER)
 ANSWERS = ("tests/test_answers.py",)
 
 CHANGES: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {
