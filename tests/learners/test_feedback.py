@@ -179,6 +179,23 @@ def test_where_no_exact_correction_exists_the_right_is_applied_as_it_comes(name)
     assert same_bits(learner.weights, other.weights)
 
 
+@pytest.mark.parametrize("name", by_learner(EXACT))
+def test_a_wrong_after_a_wrong_changes_nothing(name):
+    """The expiry was learned as "wrong" already; whether the answer "wrong" comes later or never is the same."""
+    settings = TRANSCRIPTIONS[name].settings[0] | {"expire_after": 2, "on_expiry": "wrong"}
+    learner, other = (dt.LEARNERS[name](4, 6, seed=3, **settings) for _ in range(2))
+    replies = set()
+    for t in range(12):
+        for one in (learner, other):
+            one.decide(ROWS[t])
+        if t >= 3:
+            replies.add(learner.feedback(t - 2, correct=False))
+    for one in (learner, other):
+        one.flush()
+    assert replies == {"corrected"}
+    assert same_bits(learner.weights, other.weights)
+
+
 def test_feedback_to_a_dropped_decision_is_late():
     learner = dt.Delaytron(3, 6, gamma=0.5, seed=0, expire_after=2)
     first, second, third = (learner.decide(x) for x in ROWS[:3])
