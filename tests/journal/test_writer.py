@@ -771,6 +771,22 @@ class Alarm:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of POSIX")
+def test_an_interrupted_caller_withdraws_an_operation_that_has_not_begun():
+    log = Log(Faulty(1.0))
+    other = Thread(target=log.add, args=("first",))
+    other.start()
+    assert log.store.committing.wait(30)
+    with Alarm() as alarm:
+        alarm.set(0.05)
+        with pytest.raises(KeyboardInterrupt):
+            log.add("interrupted")  # waits for the commit of the first
+    log.add("last")
+    other.join()
+    assert log.names == ["first", "last"]
+    log.writer.close()
+
+
 def interrupted_additions(log, alarm, random, rounds):
     """Add names in the main thread and be interrupted; return the names that were acknowledged."""
     acknowledged, interruptions = [], 0
