@@ -228,15 +228,17 @@ def test_a_closed_model_says_so(path):
             call()
 
 
-def change_fact(path, kind, change):
+def change_fact(path, kind, change, sealed=False):
+    """Change the body of the third fact of a kind, and its checksum, too, if `sealed`; return its number."""
     with sqlite3.connect(path) as connection:
-        seq, body = connection.execute(
-            "SELECT seq, body FROM facts WHERE kind = ? LIMIT 1 OFFSET 2", (kind,)
-        ).fetchone()
-        connection.execute("UPDATE facts SET body = ? WHERE seq = ?", (change(body), seq))
+        query = "SELECT seq, kind, id, wall, clock, body, checksum FROM facts WHERE kind = ? LIMIT 1 OFFSET 2"
+        *fields, body, seal = connection.execute(query, (kind,)).fetchone()
+        body = change(body)
+        seal = checksum(*fields, body) if sealed else seal
+        connection.execute("UPDATE facts SET body = ?, checksum = ? WHERE seq = ?", (body, seal, fields[0]))
         connection.execute("DELETE FROM snapshots")
     connection.close()
-    return seq
+    return fields[0]
 
 
 @pytest.mark.parametrize("features", ["hashed", 2])
@@ -274,10 +276,8 @@ def test_a_decision_whose_replay_differs_is_named(path, field):
     with dt.Model(CLASSES, journal=path, features=2, learner="newtron", seed=3) as model:
         for number in range(5):
             model.feedback(model.decide([1, number]).id, correct=True)
-    with sqlite3.connect(path) as connection:
-        query = "SELECT seq, kind, id, wall, clock, body FROM facts WHERE kind = ?"
-        found = connection.execute(query, (facts.DECIDED,)).fetchall()[2]
-        *fields, body = found
+
+    def differ(body):
         stored = facts.decode_decided(body)
         other = {
             "round": stored.round + 1,
@@ -286,19 +286,14 @@ def test_a_decision_whose_replay_differs_is_named(path, field):
             "prob": stored.prob / 2,
             "extra": b"\0" * (len(stored.extra) + 8),
         }
-        body = facts.encode(msgspec.structs.replace(stored, **{field: other[field]}))
-        connection.execute(
-            "UPDATE facts SET body = ?, checksum = ? WHERE seq = ?", (body, checksum(*fields, body), found[0])
-        )
-        connection.execute("DELETE FROM snapshots")
-    connection.close()
-    with pytest.raises(
-        JournalError, match=rf"^fact {found[0]} has label \d with probability .*, replayed it is \d with"
-    ):
+        return facts.encode(msgspec.structs.replace(stored, **{field: other[field]}))
+
+    seq = change_fact(path, facts.DECIDED, differ, sealed=True)
+    with pytest.raises(JournalError, match=rf"^fact {seq} has label \d with probability .*, replayed it is \d with"):
         dt.Model.open(path)
     mismatch = verify_journal(path).mismatch
     assert mismatch is not None
-    assert mismatch.fact == found[0]
+    assert mismatch.fact == seq
 
 
 CRAFTED = {  # answers that no learner of the kind can take
