@@ -243,18 +243,21 @@ def count_from(state: Any, now: int) -> None:
 FIELDS = ("kept", "kept_size", "kept_indices", "kept_values", "kept_label", "kept_reward")
 CAPACITY = 1000  # answers
 WIDEST = 512  # non-zeros: a sparse row with more is not kept
+LARGEST_RING = 2**20  # numbers: of wider dense rows fewer are kept, but at least
+FEWEST = 16
 
 
 def empty_memory(n_runs: int, size: Size) -> tuple[Ints, Ints, Rounds, Array, Ints, Array]:
     """Return the fields of an empty ring, in the order of `FIELDS`."""
     width = min(size.n_features, WIDEST) if size.sparse else size.n_features
+    capacity = min(CAPACITY, max(FEWEST, LARGEST_RING // width))
     return (
         np.zeros((n_runs, 1), np.int64),
-        np.zeros((n_runs, CAPACITY), np.int64),
-        np.zeros((n_runs, CAPACITY, width if size.sparse else 0), np.uint32),
-        np.zeros((n_runs, CAPACITY, width)),
-        np.zeros((n_runs, CAPACITY), np.int64),
-        np.zeros((n_runs, CAPACITY)),
+        np.zeros((n_runs, capacity), np.int64),
+        np.zeros((n_runs, capacity, width if size.sparse else 0), np.uint32),
+        np.zeros((n_runs, capacity, width)),
+        np.zeros((n_runs, capacity), np.int64),
+        np.zeros((n_runs, capacity)),
     )
 
 
@@ -263,7 +266,7 @@ def keep(state: Any, indices: Any, values: Array, label: int, reward: float) -> 
     """Keep one answer, overwriting the oldest; skip rows with more than `WIDEST` non-zeros."""
     if values.size > state.kept_values.shape[1]:
         return
-    place = state.kept[0] % CAPACITY
+    place = state.kept[0] % state.kept_label.size
     state.kept[0] += 1
     state.kept_size[place] = values.size
     state.kept_label[place] = label
@@ -282,7 +285,34 @@ def forget_all(state: Any) -> None:
 
 
 @kernel
-def place_of(kept: int, i: int, times: int) -> int:
+def place_of(state: Any, i: int, times: int) -> int:
     """Return the position of the i-th of `times` answers to learn from again; their ages are evenly spaced."""
-    filled = min(kept, CAPACITY)
-    return (kept - 1 - i * filled // times) % CAPACITY
+    capacity = state.kept_label.size
+    filled = min(state.kept[0], capacity)
+    return int((state.kept[0] - 1 - i * filled // times) % capacity)
+
+
+@kernel
+def middle_of(state: Any, i: int, times: int) -> int:
+    """Return the position of the i-th of `times` answers in the middle of as many equal parts of the ring."""
+    capacity = state.kept_label.size
+    filled = min(state.kept[0], capacity)
+    return int((state.kept[0] - 1 - (2 * i + 1) * filled // (2 * times)) % capacity)
+
+
+def check_ring(count: Ints, sizes: Ints, indices: Rounds, width: int, size: Size) -> None:
+    """Raise ValueError if compiled code could not trust a ring of rows that was read."""
+    if count.min(initial=0) < 0:
+        raise ValueError("a ring of rows has a negative count")
+    if sizes.min(initial=0) < 0 or sizes.max(initial=0) > width:
+        raise ValueError(f"a kept row has a length outside 0..{width}")
+    if indices.max(initial=0) >= size.n_features:
+        raise ValueError(f"a kept row has a feature that is not below {size.n_features}")
+
+
+def check_memory(state: Any, size: Size) -> None:
+    """Raise ValueError if compiled code could not trust the ring of answers of a state that was read."""
+    check_ring(state.kept, state.kept_size, state.kept_indices, state.kept_values.shape[-1], size)
+    labels = state.kept_label
+    if labels.min(initial=0) < 0 or labels.max(initial=0) >= size.n_classes:
+        raise ValueError(f"a kept answer has a label that is not below {size.n_classes}")

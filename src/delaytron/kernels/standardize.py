@@ -232,14 +232,15 @@ standardize_sparse = fill(pass_sparse, COUNTS=False)
 #     \langle W_k, z\rangle = \text{base}_k + \langle U_k, \delta\rangle + \text{shift}_k \langle D\zeta, \delta\rangle,
 #     \qquad \text{base}_k = \langle W_k, \zeta\rangle + \text{bias}_k
 #
-# Nothing is approximated. For dense rows :math:`\zeta` is left out and :math:`\delta` is z. A constant 1 follows the
-# features, and rows are divided by their length.
+# Nothing is approximated. For dense rows :math:`\zeta` is left out and :math:`\delta` is z. A constant follows the
+# features, and rows are divided by their length. The rule says by `squared_constant` how large the constant is: the
+# larger, the less of the general score of a class has to be learned by the features that many rows share.
 #
 # The fields of a state that these functions use, besides those above:
 #
 # ==========  ===================================================================================
 # `W`         the weights U of the features, in the layout of `kernels.linear`
-# `bias`      the weights of the constant
+# `bias`      the part of the scores that comes from the constant
 # `shift`     defined above, as is `base`; for dense rows `shift` has no effect and `base` equals `bias`; both are
 #             padded, and `base` is far below all scores there
 # `features`  also `D`: 1 / sqrt(FIRST + C / K), as of the last refresh; `SUM`: the squared gradients so far, C; for
@@ -250,6 +251,7 @@ standardize_sparse = fill(pass_sparse, COUNTS=False)
 # ==========  ===================================================================================
 LENGTH, SPREAD, LACKING, SUM_OF_BIAS, D_OF_BIAS, MEAN_SUM = range(6)  # the cells
 N_CELLS = 6
+squared_constant: Any = slot()  # (state) -> the square of the constant
 FAR_BELOW = -1e300  # the base in the padding of the classes
 FIRST = 0.01  # what the sums start from: rows have length 1, so it does not depend on their number of features
 
@@ -296,15 +298,16 @@ def hide_others(allowed: Any, scores: Array) -> float:
 @kernel
 def squared_length(state: Any, more: float) -> float:
     """Return the squared length of a row, given what its features add to that of the constant and the zeros."""
-    return 1.0 + float(state.cells[LENGTH]) + more
+    return float(squared_constant(state)) + float(state.cells[LENGTH]) + more
 
 
 @kernel
 def count_gradient(state: Any, indices: Any, values: Array, weight: float) -> float:
     """Add weight z^2 to the sums and write D delta to `u`; return <D z, z>, the constant included."""
-    state.cells[SUM_OF_BIAS] += weight
+    squared = float(squared_constant(state))
+    state.cells[SUM_OF_BIAS] += weight * squared
     state.cells[LACKING] += weight
-    spread = float(state.cells[D_OF_BIAS] + state.cells[SPREAD])
+    spread = float(state.cells[D_OF_BIAS]) * squared + float(state.cells[SPREAD])
     if indices is None:
         whole = values.size - values.size % DENSE_WIDTH
         more = wide_gradient_of_dense(state, weight, 0, whole) + single_gradient_of_dense(
@@ -357,9 +360,10 @@ single_gradient_of_sparse = fill(gradient_of_sparse, WIDTH=1)
 def add_step(state: Any, indices: Any, values: Array, along: float, change: Array) -> None:
     """W_k += change_k D z for every class, the row being in `z` and `u`."""
     add_outer(state.W, change, indices, state.u[: values.size])
-    of_zero = along + state.cells[SPREAD] + state.cells[D_OF_BIAS]  # <D z, zero>, and the constant's part
+    of_constant = state.cells[D_OF_BIAS] * float(squared_constant(state))
+    of_zero = along + state.cells[SPREAD] + of_constant  # <D z, zero>, and the constant's part
     for k in range(state.bias.size):
-        state.bias[k] += change[k] * state.cells[D_OF_BIAS]
+        state.bias[k] += change[k] * of_constant
         state.shift[k] += change[k]
         state.base[k] += change[k] * of_zero
 

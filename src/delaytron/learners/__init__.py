@@ -3,6 +3,7 @@
 from delaytron.learners.bandit_logit import BanditLogit
 from delaytron.learners.bold import Bold
 from delaytron.learners.delaytron import AdaptiveDelaytron, Banditron, Delaytron, HingeDelaytron
+from delaytron.learners.gated_logit import GatedLogit
 from delaytron.learners.learner import Learner
 from delaytron.learners.logistic import Exp3, Gap, OvaLogistic
 from delaytron.learners.noisy import Dilute, Rcnbf
@@ -13,6 +14,7 @@ DEFAULT_LEARNER = "bandit_logit"
 LEARNERS: dict[str, type[Learner]] = {
     learner.name: learner
     for learner in (
+        GatedLogit,
         BanditLogit,
         Banditron,
         Delaytron,
@@ -46,6 +48,7 @@ __all__ = [
     "ExactPa",
     "Exp3",
     "Gap",
+    "GatedLogit",
     "HingeDelaytron",
     "Learner",
     "Newtron",

@@ -166,9 +166,8 @@ def init_remembering(params: Any, size: Size) -> Any:
 
 
 @kernel
-def forget_answers(state: Any, now: int) -> None:
+def forget_answers(state: Any) -> None:
     """Forget everything but the statistics of the rows; the next refresh makes the steps large again."""
-    count_from(state, now)
     state.W[:] = 0.0
     for field in (state.bias, state.shift, state.power, state.plays, state.confirmations, state.answers):
         field[:] = 0.0
@@ -182,11 +181,17 @@ def forget_answers(state: Any, now: int) -> None:
 
 
 @kernel
+def share_kept(state: Any, forget: float) -> float:
+    """Return the share of the counts that remains after the answers since the last refresh."""
+    if forget > 0.0:
+        return float((1.0 - forget) ** (state.answers[SO_FAR] - state.answers[BEFORE]))
+    return 1.0
+
+
+@kernel
 def refresh(state: Any, params: Any) -> None:
     """Bring statistics and rates up to date with all rows and gradients so far."""
-    share = 1.0
-    if params.forget > 0.0:
-        share = (1.0 - params.forget) ** (state.answers[SO_FAR] - state.answers[BEFORE])
+    share = share_kept(state, params.forget)
     state.cells[SUM_OF_BIAS] *= share
     refresh_constant(state)
     if state.seen[SPARSE]:
@@ -284,17 +289,19 @@ DAMPING = 0.3
 
 
 @kernel
-def learn(state: Any, indices: Any, values: Array, label: int, reward: float) -> None:
-    """Take one damped AdaGrad step on the likelihood of the answer, at the present weights and statistics."""
+def learn(state: Any, indices: Any, values: Array, label: int, reward: float) -> float:
+    """Take one damped AdaGrad step on the likelihood of the answer; return the label's probability before the step."""
     more, along = standardize_row(state, indices, values)
     length = squared_length(state, more)
     top = score_row(state, indices, values, length, along, state.scores)
     softmax(state.scores, top, state.p)
+    chance = float(state.p[label])
     power = bandit_gradient(state.p, label, reward, state.g)
     if power > 0.0:
         spread = count_gradient(state, indices, values, power / length) / length
         damp_steps(state, spread, 1.0 / sqrt(length))
         add_step(state, indices, values, along, state.g)
+    return chance
 
 
 @kernel
@@ -321,7 +328,7 @@ def learn_once(state: Any, times: int, indices: Any, values: Array, label: int, 
 def learn_kept(state: Any, times: int, indices: Any, values: Array, label: int, reward: float) -> None:
     """Learn again from `times` of the kept answers, then keep this one."""
     for i in range(times if state.kept[0] > 0 else 0):
-        place = place_of(state.kept[0], i, times)
+        place = place_of(state, i, times)
         size = state.kept_size[place]
         row = state.kept_values[place, :size]
         if indices is None:
@@ -350,7 +357,8 @@ def tick(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: 
     """Refresh means, deviations and rates when the rows have grown by a sixteenth; restart after a drift."""
     changed = has_changed(state, now)
     if changed:
-        forget_answers(state, now)
+        count_from(state, now)
+        forget_answers(state)
         forget_kept(state)
     if changed or is_due(state):
         refresh(state, params)
@@ -398,19 +406,25 @@ def score_stream(state: Any, stream: Stream, scores: Array, out: Array) -> None:
             out[i, k] = scores[k]
 
 
+@kernel
+def one(state: Any) -> float:  # noqa: ARG001
+    """Return 1: the constant behind the features."""
+    return 1.0
+
+
 def rule_of(name: str, state: Any, init_state: Any, again: Any, forget: Any) -> Rule:
     """Return the rule for a state with a memory of answers, or without one."""
-    tick_, step_ = fill(tick, forget_kept=forget), fill(step, learn_again=again)
+    tick_, step_ = fill(tick, forget_kept=forget), fill(step, learn_again=again, squared_constant=one)
     return Rule(
         name,
         Params,
-        fill(policy, see=observe),
+        fill(policy, see=observe, squared_constant=one),
         step_,
         state,
         init_state,
         tick_,
         note=note,
-        look=fill(policy, see=standardize_row),
+        look=fill(policy, see=standardize_row, squared_constant=one),
         scratch=("z", "u", "scores", "p", "g"),
         ties="shares",
         begin_class=begin_class,
@@ -425,9 +439,26 @@ def begin_class(state: Any, label: int) -> None:
     state.rates[label] = state.rates[:label].max()
 
 
-_score_stream = fill(score_stream, "bandit_logit.score_stream")
+def check_floor(floor: Any, n_classes: Any) -> float:
+    """Return the least probability of every label; raise InvalidInput if K of them exceed 1."""
+    number, K = check_number("explore_floor", floor), check_integer("n_classes", n_classes, at_least=2)
+    if not 0.0 <= number <= 1.0 / K:
+        allowed = f"from 0 to 1/K = {1 / K:g}"
+        raise InvalidInput.of("explore_floor", allowed, floor, "K labels share a probability of 1")
+    return number
+
+
+def check_forget(forget: Any) -> float:
+    """Return the share of the counts to forget with every answer; raise InvalidInput if it is not one."""
+    share = check_number("forget", forget)
+    if not 0.0 <= share < 1.0:
+        raise InvalidInput.of("forget", "at least 0 and below 1", forget, "0 forgets nothing, 0.001 slowly")
+    return share
+
+
+_score_stream = fill(score_stream, "bandit_logit.score_stream", squared_constant=one)
 _standardize_row = interpreted(standardize_row)
-_squared_length = interpreted(squared_length)
+_squared_length = interpreted(fill(squared_length, squared_constant=one))
 
 
 class BanditLogit(Learner):
@@ -488,15 +519,9 @@ class BanditLogit(Learner):
         **common: Unpack[Common],
     ) -> None:
         self.lr = check_scale("lr", lr)
-        self.explore_floor = check_number("explore_floor", explore_floor)
-        K = check_integer("n_classes", n_classes, at_least=2)
-        if not 0.0 <= self.explore_floor <= 1.0 / K:
-            allowed = f"from 0 to 1/K = {1 / K:g}"
-            raise InvalidInput.of("explore_floor", allowed, explore_floor, "K labels share a probability of 1")
+        self.explore_floor = check_floor(explore_floor, n_classes)
         self.replay = check_integer("replay", replay, at_least=0)
-        self.forget = check_number("forget", forget)
-        if not 0.0 <= self.forget < 1.0:
-            raise InvalidInput.of("forget", "at least 0 and below 1", forget, "0 forgets nothing, 0.001 slowly")
+        self.forget = check_forget(forget)
         if self.replay:
             self.rule = REMEMBERING
         params = Params(self.lr, self.explore_floor, self.forget, self.replay)

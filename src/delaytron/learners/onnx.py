@@ -18,6 +18,7 @@ from delaytron.learners.predictions import LinearForm, linear_form
 OPSET = 17
 IR_VERSION = 8  # of the release that brought these operators, so that older runtimes can read the file
 MOST_BYTES = 2**31 - 2**24  # of weights: Protocol Buffers are limited to 2 GiB
+LEAST_SQUARE = 1e-300  # of a row's length, by which is divided
 ROWS = "rows"  # the name of the dimension of any size
 
 
@@ -78,12 +79,18 @@ def make_graph(
         add("Mul", ["off", constant("inverse", form.standard.inverse)], "deviations")
         limits = [constant("lowest", np.float64(-LARGEST)), constant("highest", np.float64(LARGEST))]
         row = add("Clip", ["deviations", *limits], "z")
+        if form.standard.zero.any():
+            row = add("Sub", [row, constant("zeros", form.standard.zero)], "differences")
     add("MatMul", [row, constant("weights", form.weights.T)], "products")
     lead = add("Add", ["products", constant("constant", form.constant)], "sums")
     if form.standard is not None:  # by the length of the standardised row with a constant 1 behind it
-        add("ReduceSumSquare", ["z"], "squares", axes=[1], keepdims=1)
-        add("Add", ["squares", constant("one", np.float64(1.0))], "squared_length")
-        lead = add("Div", [lead, add("Sqrt", ["squared_length"], "length")], "lead")
+        add("ReduceSumSquare", [row], "squares", axes=[1], keepdims=1)
+        # Without a constant a row of zeros has length 0, and its products are 0 as well.
+        add("Add", ["squares", constant("constant_squared", np.float64(form.standard.squared_constant))], "sum")
+        add("Max", ["sum", constant("least", np.float64(LEAST_SQUARE))], "squared_length")
+        lead = add("Div", [lead, add("Sqrt", ["squared_length"], "length")], "scaled")
+    if form.offset is not None:
+        lead = add("Add", [lead, constant("offset", form.offset)], "lead")
 
     # ArgMax takes the first of the highest, as the kernels do.
     if labels is None:

@@ -158,31 +158,42 @@ def contributions_of(learner: "Learner", row: Row, W: Array) -> Contributions:
 # The greedy prediction as one formula, which other tools can compute.
 #
 # .. math::
-#     s = c\, \frac{W z + b}{\|(z, 1)\|}, \qquad z_j = \mathrm{clip}\Big(\frac{x_j - \mu_j}{\sigma_j},\, -5,\, 5\Big)
+#     s = c\, \frac{W z + b}{\sqrt{\|z\|^2 + a^2}} + o, \qquad
+#     z_j = \mathrm{clip}\Big(\frac{x_j - \mu_j}{\sigma_j},\, -5,\, 5\Big) - \zeta_j
 #
-# where the learner standardises its rows; where it does not, s = c (W x + b). The greedy label is the first of those
-# with the highest (W z + b); c is 1 for all learners but one.
+# where the learner standardises its rows; where it does not, s = c (W x + b) + o. The greedy label is the first of
+# those with the highest score; c is 1 for all learners but one, a mostly, o and :math:`\zeta` are mostly 0.
 
 
 class Standard(NamedTuple):
-    """The statistics of standardised rows: mean and inverse deviation of each feature (0 if it never varied)."""
+    """The statistics of standardised rows: mean and inverse deviation of each feature (0 if it never varied).
+
+    `zero` is what is subtracted after that, `squared_constant` is a^2 in the formula above.
+    """
 
     centre: Array
     inverse: Array
+    zero: Array
+    squared_constant: float = 1.0
 
 
 class LinearForm(NamedTuple):
-    """The formula above: (K, d) weights, K constants, c; `sharpness` if softmax(sharpness s) models probabilities."""
+    """The formula above: (K, d) weights, K constants, c; `sharpness` if softmax(sharpness s) models probabilities.
+
+    `offset` has K numbers o, or is None.
+    """
 
     weights: Array
     constant: Array
     standard: Standard | None = None
     scale: float = 1.0
     sharpness: float | None = None
+    offset: Array | None = None
 
     def only(self, labels: Ints) -> "LinearForm":
         """Return the formula for some of the labels."""
-        return self._replace(weights=self.weights[labels], constant=self.constant[labels])
+        offset = None if self.offset is None else self.offset[labels]
+        return self._replace(weights=self.weights[labels], constant=self.constant[labels], offset=offset)
 
 
 def linear_form(learner: "Learner") -> LinearForm:
@@ -213,7 +224,8 @@ def linear_form(learner: "Learner") -> LinearForm:
             form: LinearForm = cls._linear_form(learner)
         else:
             form = form_of_weights(learner, learner.weights)
-    if not all(np.isfinite(part).all() for part in (form.weights, form.constant, form.scale)):
+    offset = 0.0 if form.offset is None else form.offset
+    if not all(np.isfinite(part).all() for part in (form.weights, form.constant, form.scale, offset)):
         raise InvalidInput(
             f"the weights of this {cls.__name__} are not finite", "train a new learner on rows that are scaled"
         )
@@ -231,4 +243,5 @@ def form_of_weights(learner: "Learner", W: Array) -> LinearForm:
 
 def standardized_form(W: Array, table: Array, sharpness: float | None) -> LinearForm:
     """Return the formula of (K, d + 1) weights on rows standardised by a table of `kernels.standardize`."""
-    return LinearForm(W[:, :-1], W[:, -1], Standard(table[CENTRE].copy(), table[INVERSE].copy()), sharpness=sharpness)
+    standard = Standard(table[CENTRE].copy(), table[INVERSE].copy(), np.zeros(table.shape[1]))
+    return LinearForm(W[:, :-1], W[:, -1], standard, sharpness=sharpness)
