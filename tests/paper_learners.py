@@ -10,6 +10,7 @@ from math import comb, exp, floor, inf, log, sqrt
 
 import numpy as np
 
+import paper_gated  # noqa: F401 - it registers its transcription
 import paper_logit  # noqa: F401 - it registers its transcription
 from paper import TRANSCRIPTIONS, Run, distribution, receive, record, sample, transcribes
 from paper_second_order import best_other

@@ -1,4 +1,4 @@
-"""Drift without forgetting: an alarm when answers get worse, and a contest between the model and one that begins again."""
+"""Drift without forgetting: an alarm when answers get worse, a contest between the model and one that begins again."""
 
 from math import frexp, log
 from typing import Any
@@ -96,8 +96,10 @@ def is_alarmed(state: Any, now: int) -> bool:
 # The contest: the log-likelihoods of the answers by the two forecasts, clipped so that no single block can decide it.
 #
 # Blocks are a sixteenth of the rounds since the contest began, so they grow as it lasts: what happens in one night
-# counts once, and a challenger that is slightly worse for long is dropped in the end.
+# counts once, and a challenger that is slightly worse for long is dropped in the end. And they are at least 1/512 of
+# all rounds: else every answer would be a block at first, and five false ones would exchange the roles.
 CONTEST_BLOCKS = 16
+LIFE_BLOCKS = 512
 MOST_OF_BLOCK = 2.5
 WINNING = 10.0
 LOSING = -40.0
@@ -124,7 +126,8 @@ def lead(watch: Array) -> float:
 def judge(state: Any, reward: float, of_player: float, of_challenger: float) -> None:
     """Count one answer, given both forecasts; exchange the roles if the challenger has won, or drop it."""
     watch = state.watch
-    if watch[NOW] - watch[ROUND] >= max(1.0, (watch[NOW] - watch[CONTEST]) // CONTEST_BLOCKS):
+    age, life = watch[NOW] - watch[CONTEST], watch[NOW]
+    if watch[NOW] - watch[ROUND] >= max(1.0, life // LIFE_BLOCKS, age // CONTEST_BLOCKS):
         watch[LEAD] = lead(watch)
         watch[OF_BLOCK] = 0.0
         watch[ROUND] = watch[NOW]

@@ -1,4 +1,4 @@
-"""GatedLogit, the default learner: two forecasts of the reward, the better one plays; a second model when things change."""
+"""GatedLogit: two forecasts of the reward, of which the better one plays; a second model when things change."""
 
 from collections import namedtuple
 from math import exp, sqrt
@@ -23,15 +23,16 @@ from delaytron.kernels.drift import (
     lead,
     no_drift,
 )
-from delaytron.kernels.explore import allowed_label, exclude_others, n_allowed
+from delaytron.kernels.explore import allowed_label, n_allowed
 from delaytron.kernels.linear import row_of
 from delaytron.kernels.logit import (
     FIELDS,
+    LEAST_SLOPE,
     NEVER,
     NOW,
     START,
+    bandit_gradient,
     check_memory,
-    count_label,
     empty_memory,
     forget_all,
     keep,
@@ -56,9 +57,10 @@ from delaytron.kernels.pointwise import (
     write_row,
 )
 from delaytron.kernels.standardize import (
-    LAST,
     ZERO,
     D,
+    add_step,
+    count_gradient,
     first_of,
     hide_others,
     is_due,
@@ -73,8 +75,8 @@ from delaytron.learners.bandit_logit import (
     SO_FAR,
     check_floor,
     check_forget,
+    damp_steps,
     forget_answers,
-    learn,
     refresh,
     share_kept,
 )
@@ -82,7 +84,7 @@ from delaytron.learners.book import Book
 from delaytron.learners.learner import Learner
 from delaytron.learners.predictions import Contributions, LinearForm, Standard, score_parts, with_own_scratch
 from delaytron.learners.rule import Rule
-from delaytron.records import Array, Ints, Play, Row, Size, Stream
+from delaytron.records import Array, Play, Row, Size, Stream
 
 # The state: one model, or two of them and what decides between them.
 #
@@ -111,9 +113,7 @@ def init_one(params: Any, size: Size) -> Any:
     n_runs = params.lr.size
     softmax_part = bandit_logit.init(params, size)._asdict()
     memory = empty_memory(n_runs, size)
-    return One(
-        *(softmax_part[field] for field in SOFTMAX), *memory, *no_rewards(n_runs, size), np.zeros((n_runs, 3))
-    )
+    return One(*(softmax_part[field] for field in SOFTMAX), *memory, *no_rewards(n_runs, size), np.zeros((n_runs, 3)))
 
 
 def init_two(params: Any, size: Size) -> Any:
@@ -129,38 +129,63 @@ def init_two(params: Any, size: Size) -> Any:
 @kernel
 def squared_constant(state: Any) -> float:
     """Return the square of the constant behind the features."""
-    return 1.0 + min(0.1 * state.squares.size, 8.0)
+    return 1.0 + float(min(0.1 * state.squares.size, 8.0))
 
 
-# Unknown labels: a label is tried while the model is unsure, until it is known (`kernels.logit`) or not worth it.
+# Unknown labels: what a "wrong" says about labels that were hardly ever right.
 #
-# Of a label with c confirmations in m plays the share of rows on which it is right is about f = (1 + c) / (1 / h + m),
-# where h is the mean share among all unknown labels. To know it takes some 3 / f tries, each of which costs what the
-# best label would have earned more, top - f. If the rest of the stream is as long as what was seen, n rows, knowing it
-# earns n f. So a label with n f^2 < 3 (top - f) is not worth a try: seventy rare labels are not tried one by one, and
-# of fifty frequent ones none is given up.
-TRIES_TO_KNOW = 3.0
+# A "wrong" about a label raises the others in proportion to their chances. A label that nobody saw confirmed has hardly
+# any chance where the model is sure of another one, and that one can be refuted there for ever: the true one never
+# rises. So a label with fewer than three confirmations is credited with more than its chance: with half the share of
+# rows on which it may be right,
+#
+# .. math::
+#     f = \frac{1 + c}{1 / h + m}, \qquad h = \frac{1 + C}{K + M}
+#
+# after c confirmations in m answered plays; h is the mean share of the other unknown labels, with C confirmations in M
+# plays. No label is tried for the sake of trying: an unknown one rises where the others are refuted, until it is
+# played there. Of seventy rare labels hardly one is tried, since h falls with every try; of fifty frequent ones none is
+# lost.
+CONFIRMED = 3.0
+CREDIT = 0.5
 
 
 @kernel
-def judge_labels(state: Any, top: float, allowed: Any) -> None:
-    """Write to `g` which labels are known, or not worth a try on a row on which the best has a chance of `top`."""
-    plays, right, unknown = 0.0, 1.0, 0.0
-    for k in range(state.plays.size):
-        if state.known[k] < 1.0:
+def credit_unknown(state: Any, label: int) -> float:
+    """Write to `g` with how much more than its chance each label is credited after a "wrong"; return the sum."""
+    K = state.plays.size
+    plays, right, all_plays = 0.0, 0.0, 0.0
+    for k in range(K):
+        all_plays += state.plays[k]
+        if state.confirmations[k] < CONFIRMED:
             plays += state.plays[k]
             right += state.confirmations[k]
-            unknown += 1.0
-    rate = (state.plays.size + plays) / right  # one over the mean share
-    rows = float(state.seen[LAST])
-    state.g[:] = NEVER
-    for i in range(n_allowed(allowed, state.plays.size)):
-        k = allowed_label(allowed, i)
-        state.g[k] = state.known[k]
-        if state.known[k] < 1.0:
-            share = (1.0 + state.confirmations[k]) / (rate + state.plays[k])
-            if rows * share * share < TRIES_TO_KNOW * (top - share):
-                state.g[k] = 1.0
+    answered = min(1.0, state.answers[SO_FAR] / max(1.0, all_plays))  # of the plays
+    state.g[:] = 0.0
+    total = 0.0
+    for k in range(K):
+        if k != label and state.confirmations[k] < CONFIRMED:
+            own, hits = answered * state.plays[k], state.confirmations[k]
+            mean = (1.0 + right - hits) / (K + answered * plays - own)
+            state.g[k] = CREDIT * (1.0 + hits) / (1.0 / mean + own)
+            total += state.g[k]
+    return total
+
+
+@kernel
+def gradient(state: Any, label: int, reward: float) -> float:
+    """Write the gradient of an answer with respect to the scores to `g`; return its squared length."""
+    credit = credit_unknown(state, label) if reward < 1.0 else 0.0
+    if credit == 0.0:
+        return float(bandit_gradient(state.p, label, reward, state.g))
+    # The target of a "wrong": the other labels in proportion to chance and credit.
+    share = (1.0 - reward) / (1.0 - state.p[label] + credit)
+    squares = 0.0
+    for k in range(state.g.size):
+        slope = state.p[k] - share * (state.p[k] + state.g[k]) if k != label else state.p[k] - reward
+        state.g[k] = slope if slope * slope >= LEAST_SLOPE * LEAST_SLOPE else 0.0
+        squares += state.g[k] * state.g[k]
+    return squares
 
 
 # The gate: which forecast of the rewards so far was better?
@@ -187,49 +212,44 @@ counts: Any = slot()  # whether it does
 
 
 @kernel
-def weigh_labels(state: Any, floor: float, x: Row, allowed: Any, scores: Array, p: Array) -> int:
-    """Fill in the probabilities of the labels by one model; return the greedy label of the part that leads."""
+def weigh_labels(
+    state: Any, floor: float, x: Row, parts: tuple[float, float], allowed: Any, scores: Array, p: Array
+) -> int:
+    """Fill in the probabilities of the labels, given what `see` returned; return the greedy one of the leading part."""
     indices, values = x.indices, x.values
-    more, along = see(state, indices, values)
+    K = n_allowed(allowed, p.size)
     share = trust(state.gate)
-    length = 0.0
-    if share < 1.0 or (counts and is_first(state)):
-        length = write_row(state, indices, values)
-        if counts and is_first(state):
-            compare_row(state, indices, values)
     greedy = 0
-    exclude = True
     if share > 0.0:
-        exclude = False
-        top = score_row(state, indices, values, squared_length(state, more), along, scores)
+        top = score_row(state, indices, values, squared_length(state, parts[0]), parts[1], scores)
         if allowed is not None:
             top = hide_others(allowed, scores)
         greedy = first_of(scores, top)
         softmax(scores, top, state.p)
-        judge_labels(state, state.p[greedy], allowed)
+        state.g[:] = NEVER
+        for i in range(K):
+            state.g[allowed_label(allowed, i)] = 1.0
         weigh_known_gaps(state, state.g, state.p, greedy, 0.0, allowed, p)
-    if exclude:
+    else:
         p[:] = 0.0
     if share < 1.0:
+        length = write_row(state, indices, values)
         score_labels(state, indices, values)
         score_variances(state, indices, values, length)
-        top = -NEVER
-        best = 0
-        for i in range(n_allowed(allowed, p.size)):
+        best = allowed_label(allowed, 0)
+        for i in range(1, K):
             r = allowed_label(allowed, i)
-            if state.q[r] > top:
+            if state.q[r] > state.q[best]:
                 best = r
-                top = state.q[r]
-        weigh_posteriors(state, state.answers[SO_FAR], best, allowed)
-        for i in range(n_allowed(allowed, p.size)):
-            r = allowed_label(allowed, i)
-            p[r] = share * p[r] + (1.0 - share) * state.v[r]
         if share < 0.5:
             greedy = best
             for k in range(scores.size):
                 scores[k] = state.q[k]
+        weigh_posteriors(state, state.answers[SO_FAR], best, allowed)
+        for i in range(K):
+            r = allowed_label(allowed, i)
+            p[r] = share * p[r] + (1.0 - share) * state.v[r]
     if floor > 0.0:
-        K = n_allowed(allowed, p.size)
         for i in range(K):
             r = allowed_label(allowed, i)
             p[r] = floor + (1.0 - K * floor) * p[r]
@@ -237,12 +257,29 @@ def weigh_labels(state: Any, floor: float, x: Row, allowed: Any, scores: Array, 
 
 
 @kernel
-def watch_row(state: Any, x: Row) -> None:
-    """Add a row to the statistics of a model that does not play."""
-    observe(state, x.indices, x.values)
-    if is_first(state):
+def count_row(state: Any, x: Row) -> tuple[float, float]:
+    """Standardise a row, and if it is new add it to the statistics; return what `see` does."""
+    more, along = see(state, x.indices, x.values)
+    if counts and is_first(state):
         write_row(state, x.indices, x.values)
         compare_row(state, x.indices, x.values)
+    return more, along
+
+
+@kernel
+def learn(state: Any, indices: Any, values: Array, label: int, reward: float) -> float:
+    """Let the softmax part take a damped AdaGrad step; return the chance that it gave the label before."""
+    more, along = standardize_row(state, indices, values)
+    length = squared_length(state, more)
+    top = score_row(state, indices, values, length, along, state.scores)
+    softmax(state.scores, top, state.p)
+    chance = float(state.p[label])
+    power = gradient(state, label, reward)
+    if power > 0.0:
+        spread = count_gradient(state, indices, values, power / length) / length
+        damp_steps(state, spread, 1.0 / sqrt(length))
+        add_step(state, indices, values, along, state.g)
+    return chance
 
 
 @kernel
@@ -251,7 +288,7 @@ def learn_answer(state: Any, replay: int, x: Row, label: int, reward: float) -> 
     indices, values = x.indices, x.values
     share = trust(state.gate)
     state.answers[SO_FAR] += 1.0
-    count_label(state, label, 0.0, reward)
+    state.confirmations[label] += reward
     of_softmax = learn(state, indices, values, label, reward)
     length = write_row(state, indices, values)  # from `z`, which `learn` wrote
     of_pointwise = learn_reward(state, indices, values, label, reward, length)
@@ -295,15 +332,13 @@ def tick_one(state: Any, params: Any, now: int, outstanding: int) -> None:  # no
 @kernel
 def policy_of_one(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
     """Choose by the gate."""
-    return int(weigh_labels(state, params.floor, x, allowed, scores, p))
+    return int(weigh_labels(state, params.floor, x, count_row(state, x), allowed, scores, p))
 
 
 @kernel
-def note_one(
-    state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array  # noqa: ARG001
-) -> None:
+def note_one(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array) -> None:  # noqa: ARG001
     """Count the play, answered or not."""
-    count_label(state, label, 1.0, 0.0)
+    state.plays[label] += 1.0
 
 
 @kernel
@@ -330,61 +365,70 @@ def copy_table(source: Array, target: Array) -> None:
 
 
 @kernel
-def begin_again(player: Any, challenger: Any, now: int) -> None:
-    """Make the challenger a copy of the player that has forgotten all answers: only what is known of rows remains."""
-    copy_table(player.features, challenger.features)
-    copy_numbers(player.cells, challenger.cells)
-    copy_numbers(player.squares, challenger.squares)
-    copy_numbers(player.seen, challenger.seen)
-    copy_numbers(player.belief, challenger.belief)
-    copy_table(player.sample, challenger.sample)
-    copy_table(player.sample_indices, challenger.sample_indices)
-    copy_numbers(player.sample_size, challenger.sample_size)
-    copy_numbers(player.samples, challenger.samples)
-    forget_answers(challenger)
-    forget_rewards(challenger)
-    forget_all(challenger)
-    challenger.gate[:] = 0.0
-    challenger.clock[NOW] = now
-    challenger.clock[START] = now
+def copy_rows(state: Any, player: int) -> None:
+    """Give the other model what the player knows of rows: the statistics, and the sample to compare with."""
+    other = 1 - player
+    copy_table(state.features[player], state.features[other])
+    copy_numbers(state.cells[player], state.cells[other])
+    copy_numbers(state.squares[player], state.squares[other])
+    copy_numbers(state.seen[player], state.seen[other])
+    copy_numbers(state.belief[player], state.belief[other])
+    copy_table(state.sample[player], state.sample[other])
+    copy_table(state.sample_indices[player], state.sample_indices[other])
+    copy_numbers(state.sample_size[player], state.sample_size[other])
+    copy_numbers(state.samples[player], state.samples[other])
+
+
+@kernel
+def forget_everything(model: Any, now: int) -> None:
+    """Forget all answers; answers to rounds before this one will not be learned."""
+    forget_answers(model)
+    forget_rewards(model)
+    forget_all(model)
+    model.gate[:] = 0.0
+    model.clock[START] = now
 
 
 @kernel
 def tick_two(state: Any, params: Any, now: int, outstanding: int) -> None:  # noqa: ARG001
     """Let a challenger begin after an alarm; refresh the models when their rows have grown by a sixteenth."""
     player = state.roles[PLAYER]
-    born = False
     # A challenger that leads is about to win: a second alarm must not set it back.
-    if is_alarmed(state, now) and not (state.roles[LIVES] == 1 and lead(state.watch) > 0.0):
-        begin_again(model_at(state, player), model_at(state, 1 - player), now)
+    born = is_alarmed(state, now) and not (state.roles[LIVES] == 1 and lead(state.watch) > 0.0)
+    if born:
+        copy_rows(state, player)
         state.roles[LIVES] = 1
         state.roles[BIRTHS] += 1
         begin_contest(state)
-        born = True
     for turn in range(1 + state.roles[LIVES]):
         model = model_at(state, player if turn == 0 else 1 - player)
+        begins = born and turn == 1
+        if begins:
+            forget_everything(model, now)
         model.clock[NOW] = now
-        if is_due(model) or (born and turn == 1):
+        if begins or is_due(model):
             refresh_model(model, params)
 
 
 @kernel
 def policy_of_two(state: Any, params: Any, x: Row, allowed: Any, scores: Array, p: Array) -> int:
-    """Let the player choose, and a living challenger see the row."""
+    """Let a living challenger see the row, and the player choose."""
     player = state.roles[PLAYER]
-    if counts and state.roles[LIVES] == 1:
-        watch_row(model_at(state, 1 - player), x)
-    return int(weigh_labels(model_at(state, player), params.floor, x, allowed, scores, p))
+    greedy = 0
+    for turn in range(state.roles[LIVES] if counts else 0, -1, -1):
+        model = model_at(state, player if turn == 0 else 1 - player)
+        parts = count_row(model, x)
+        if turn == 0:
+            greedy = weigh_labels(model, params.floor, x, parts, allowed, scores, p)
+    return greedy
 
 
 @kernel
-def note_two(
-    state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array  # noqa: ARG001
-) -> None:
+def note_two(state: Any, params: Any, x: Row, scores: Array, p: Array, greedy: int, label: int, extra: Array) -> None:  # noqa: ARG001
     """Count the play, answered or not."""
+    player = state.roles[PLAYER]
     for turn in range(1 + state.roles[LIVES]):
-        model = model_at(state, state.roles[PLAYER] if turn == 0 else 1 - state.roles[PLAYER])
-        count_label(model, label, 1.0, 0.0)
+        state.plays[player if turn == 0 else 1 - player, label] += 1.0
 
 
 @kernel
@@ -598,7 +642,7 @@ class GatedLogit(Learner):
 
     @property
     def weights(self) -> Array:
-        """The weights of the part that leads, on its features and, last, the constant, as a (K, d + 1) matrix, a copy."""
+        """The weights of the part that leads, those of the constant last, as a (K, d + 1) matrix, a copy."""
         with self._lock:
             return self.weights_of(self.state)
 
