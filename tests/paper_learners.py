@@ -12,6 +12,7 @@ import numpy as np
 
 import paper_gated  # noqa: F401 - it registers its transcription
 import paper_logit  # noqa: F401 - it registers its transcription
+import paper_thompson  # noqa: F401 - it registers its transcriptions
 from paper import TRANSCRIPTIONS, Run, distribution, receive, record, sample, transcribes
 from paper_second_order import best_other
 
