@@ -165,11 +165,13 @@ class Member:
 
     def credit(self):
         """Return half the share of rows on which each label may be right, 0 for those that are known."""
-        unknown = self.confirmations < 3
+        unknown = np.flatnonzero(self.confirmations < 3)
         answered = min(1, self.n / max(1, self.plays.sum()))
-        m, c = answered * self.plays, self.confirmations
-        h = (1 + c[unknown].sum() - c) / (self.K + m[unknown].sum() - m)
-        return np.where(unknown, 0.5 * (1 + c) / (1 / np.where(unknown, h, 1) + m), 0.0)
+        m, c = answered * self.plays[unknown], self.confirmations[unknown]
+        C, M = c.sum() - c, m.sum()  # f = (1 + c) / (1 / h + m), h = (1 + C) / (K + M - m)
+        credit = np.zeros(self.K)
+        credit[unknown] = 0.5 * (1 + c) * (1 + C) / (self.K + M + m * C)
+        return credit
 
     def learn(self, x, label, reward, replay):
         omega = self.omega

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 import delaytron as dt
 from delaytron.kernels.standardize import CENTRE, INVERSE, ZERO
+from delaytron.learners import gated_logit
 from delaytron.learners.arguments import as_row
 from paper_learners import TRANSCRIPTIONS
 from streams import answer, choose, interpreter, make, play_compiled, play_interpreted, play_online, same_bits, stories
@@ -21,7 +22,7 @@ CASES = [
     for i, setting in enumerate(TRANSCRIPTIONS[name].settings)
 ]
 every_learner = pytest.mark.parametrize(("name", "setting"), CASES)
-BY_KIND = ("logistic_ts",)  # dense rows are centred in part, sparse ones are not
+BY_KIND = ("gated_logit", "logistic_ts")  # dense rows are centred in part, sparse ones are not
 
 
 def test_every_learner_is_transcribed():
@@ -43,9 +44,25 @@ def rows_centred_in_part(learner, X):
     return np.column_stack([Z / np.where(lengths > 0, lengths, 1), np.ones(len(X))])
 
 
+def rows_of_leading_part(learner, X):
+    """Return rows as the leading part of `gated_logit` sees them: the softmax part with a larger constant."""
+    roles = getattr(learner.state, "roles", None)
+    state = learner.state if roles is None else gated_logit.model_at.interpreted(learner.state, roles[0])
+    features = state.features.T if learner.sparse else state.features
+    Z = np.clip((X - features[CENTRE]) * features[INVERSE], -5, 5)
+    ones = np.ones((len(X), 1))
+    if gated_logit.trust.interpreted(state.gate) >= 0.5:
+        return np.hstack([Z, ones]) / np.sqrt((Z**2).sum(axis=1, keepdims=True) + 1 + min(0.1 * X.shape[1], 8))
+    zero = np.clip(-features[CENTRE] * features[INVERSE], -5, 5)
+    Z = np.where(X == 0, 0, Z - zero) if learner.sparse else Z - zero / (1 + zero**4)
+    lengths = np.linalg.norm(Z, axis=1, keepdims=True)
+    return np.hstack([Z / np.where(lengths > 0, lengths, 1), ones])
+
+
 SHOWN = {  # what the scores are linear in, where it is not the row itself
     "exp3": lambda learner, X: np.ones((len(X), 1)),  # it sees no context
     "bandit_logit": standardized_rows,
+    "gated_logit": rows_of_leading_part,
     "logistic_ts": rows_centred_in_part,
 }
 
@@ -82,7 +99,7 @@ def rows_of(name):
     Exact updates make scores equal on purpose, and so does standardising by two or three rows that are mostly zeros; on
     rows in general position they differ again in the next round.
     """
-    return {"general": name in ("bandit_logit", "exact_pa", "logistic_ts", "newtron")}
+    return {"general": name in ("bandit_logit", "exact_pa", "gated_logit", "logistic_ts", "newtron")}
 
 
 @every_learner

@@ -199,7 +199,7 @@ def independence(belief: Array) -> float:
 # Thompson sampling draws every score from its posterior and plays the label with the largest: that explores as long as
 # a label may well be the best, and no longer. Here its probabilities are approximated in closed form, so that the log
 # has exactly those by which labels are played: a label whose score lies g standard deviations of the difference below
-# the best has a weight of :math:`\exp(-(1.5976\, g + .07056\, g^3))`, nearly the odds that it is the better one (Bowling
+# the best has a weight of :math:`\exp(-(1.5976\, g + .07056\, g^3))`, nearly the odds that it is better (Bowling
 # et al., 2009); beyond g = 4, where these are below .0001, it is smaller than the odds. The variances are multiplied by
 # `DOUBT` ln(3 + answers): the diagonal underrates them, and a stream that goes on forever has to try every label again
 # and again.

@@ -166,8 +166,9 @@ def credit_unknown(state: Any, label: int) -> float:
     for k in range(K):
         if k != label and state.confirmations[k] < CONFIRMED:
             own, hits = answered * state.plays[k], state.confirmations[k]
-            mean = (1.0 + right - hits) / (K + answered * plays - own)
-            state.g[k] = CREDIT * (1.0 + hits) / (1.0 / mean + own)
+            # As in the formula, without 1 / h: labels without any confirmation must get the same bits.
+            share = (1.0 + hits) * (1.0 + right - hits) / (K + answered * plays + own * (right - hits))
+            state.g[k] = CREDIT * share
             total += state.g[k]
     return total
 
@@ -511,12 +512,12 @@ _model_at = interpreted(model_at)
 
 
 class GatedLogit(Learner):
-    r"""The better of two forecasts of the reward, a softmax over the labels and a regression for each: the default.
+    r"""Plays by the better of two forecasts of the reward: a softmax over the labels, or a regression for each.
 
     Two parts forecast the reward of every label, on rows that the learner standardises itself. The softmax part is
     `BanditLogit` with a larger constant in the row and one kept answer learned again with every new one: it assumes
     that one label is right, and is the better one wherever that is so. The pointwise part has a logistic regression for
-    each label and explores nearly as Thompson sampling does: it learns from clicks, prices, graded answers. With L_A
+    each label and explores nearly as Thompson sampling does: it learns from clicks, prices and graded answers. With L_A
     and L_B, their squared errors so far, the first one plays with probability
 
     .. math::
