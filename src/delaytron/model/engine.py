@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from delaytron.answers import Known, Status, never_issued, read_value, reply, reply_to_cancel
-from delaytron.checks import check_choice, check_matrix, is_sparse, reason_of
+from delaytron.checks import as_kind, check_choice, check_matrix, is_sparse, reason_of
 from delaytron.errors import InvalidInput, shown
 from delaytron.files.tensors import Tensors
 from delaytron.journal.database import has_journal
@@ -301,7 +301,8 @@ class Engine:
         chosen = None if ids is None else _listed("ids", ids)
         has_rows = is_sparse(xs) or (isinstance(xs, Sized) and getattr(xs, "ndim", 1) > 0 and len(xs) > 0)
         together = isinstance(encoder, VectorEncoder) and self.state.book.expiry.rounds == NEVER and has_rows
-        rows: Any = check_matrix(xs, encoder.n_features) if together else _listed("xs", xs)
+        # Rows of the encoder's kind: the learner takes its kind from its first one.
+        rows: Any = as_kind(check_matrix(xs, encoder.n_features), encoder.sparse) if together else _listed("xs", xs)
         count = rows.shape[0] if together else len(rows)
         if chosen is not None and len(chosen) != count:
             raise InvalidInput.of("ids", f"one for each of the {count} xs", got=f"{len(chosen)}")
