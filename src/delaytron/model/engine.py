@@ -27,6 +27,7 @@ from delaytron.learners.files import UNREADABLE
 from delaytron.learners.predictions import look
 from delaytron.model import facts
 from delaytron.model.classes import Name
+from delaytron.model.drift import log_changes
 from delaytron.model.encoders import VectorEncoder
 from delaytron.model.facts import (
     AddClass,
@@ -225,9 +226,12 @@ class Engine:
     def _append(self, operation: Operation, now: Moment) -> Play | None:
         """Apply an operation and append its fact; the caller has said `changing`, and changes the id table."""
         play = self.state.apply(operation, now)
+        changed = () if play is None else self.state.changed
+        if play is not None and changed:
+            log_changes(self.store.name, play.round, changed)
         if self.store.keeps_facts:
             names = self.state.encoder.new_names() if play is not None else ()
-            body = facts.body_of(operation, play, names)
+            body = facts.body_of(operation, play, names, changed)
             issued = None if isinstance(operation, AddClass | RetireClass) else operation.id
             self.store.append(facts.kind_of(operation), issued, body, now)
             self._since_snapshot += 1
@@ -333,12 +337,14 @@ class Engine:
         labels = None if allowed is None else self.state.classes.allowed(allowed)
         ids = new_ids(vectors.shape[0])
         self.writer.changing()
-        first, columns = self.state.apply_many(ids, vectors, labels, now)
+        first, columns, changed = self.state.apply_many(ids, vectors, labels, now)
+        for number, happened in changed.items():
+            log_changes(self.store.name, number, happened)
         chosen = (columns.label.tolist(), columns.greedy.tolist(), columns.prob.tolist())
         decided = list(zip(ids, range(first, first + len(ids)), *chosen, strict=True))
         for issued, number, label, greedy, prob in decided:
             if self.store.keeps_facts:
-                body = facts.encode_decided(self.state.book.play(number), labels)
+                body = facts.encode_decided(self.state.book.play(number), labels, changed=changed.get(number, ()))
                 self.store.append(facts.DECIDED, issued, body, now)
                 self._since_snapshot += 1
             self.store.issue(issued, label, None, self.store.last_seq, (number, greedy, prob))
