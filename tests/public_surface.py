@@ -23,6 +23,7 @@ FOR_AUTHORS = {  # of learners: how one is written is internal, see CONTRIBUTING
         "book",
         "check_growth",
         "compile",
+        "count_changes",
         "end",
         "play_chosen",
         "play_round",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import changing as drifting
 import delaytron as dt
 from delaytron import cli
 from delaytron.cli import outputs
@@ -108,6 +110,27 @@ class TestVerify:
         assert "facts: decided" in result.stdout
         assert "facts replayed, from the first" in result.stdout
         assert document_of("verify", journal)["hash"][:32] in result.stdout
+
+    def test_the_accuracy_and_its_bounds_are_shown(self, tmp_path):
+        with dt.Model(["a", "b"], features=1, journal=tmp_path / "a.db", learner="delaytron", seed=1) as model:
+            made = [model.decide([1.0]) for _ in range(4)]
+            model.feedback(made[0].id, reward=0.5)
+        found = document_of("verify", tmp_path / "a.db")
+        assert [found[f"accuracy{end}"] for end in ("", "_low", "_high")] == [0.5, 0.125, 0.875]
+        assert found["drift"] is None
+        table = delaytron("verify", tmp_path / "a.db").stdout
+        assert re.search(r"accuracy so far, all open ones wrong\s+0\.1250\s*\n", table)
+        assert "challengers" not in table
+
+    def test_challengers_are_counted(self, tmp_path):
+        with dt.Model(drifting.CLASSES, journal=tmp_path / "a.db", durability="batched", **drifting.OPTIONS) as model:
+            drifting.answered(model, "broken", drifting.CALM + drifting.FALSE)
+            drift = model.stats().drift
+        assert drift.born > 0
+        found = document_of("verify", tmp_path / "a.db")["drift"]
+        assert found == drift._asdict() | {"changed_at": drift.changed_at.isoformat()}
+        table = delaytron("verify", tmp_path / "a.db").stdout
+        assert re.search(rf"challengers: born\s+{drift.born}\s*\n", table)
 
     def test_every_snapshot_that_is_kept_is_checked(self, journal):
         assert document_of("verify", journal)["snapshots"] == 2

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import delaytron as dt
+from changing import CALM, CLASSES, FALSE, OPTIONS, answered
 from delaytron import notebooks
 from delaytron.datasets.dataset import Dataset
 from delaytron.notebooks import Curve, curve_figure, facts, page, table, text_of
@@ -112,7 +113,20 @@ def test_a_model_shows_its_classes_and_works_when_it_is_closed(tmp_path):
     texts, counts = read(model._repr_html_())
     assert texts[-8:] == ["a", "1", "0", "-", "b (retired)", "1", "1", "0.5"]
     assert texts[texts.index("decisions") + 1] == "2"
+    assert texts[texts.index("accuracy with the open ones") + 1] == "0.25 to 0.75"
     assert counts["table"] == 2
+
+
+def test_a_model_shows_its_challengers():
+    model = dt.Model(CLASSES, **OPTIONS)
+    texts, _ = read(model._repr_html_())
+    assert texts[texts.index("challengers") + 1] == "0 born, 0 won, 0 dropped"
+    answered(model, "broken", CALM + FALSE)
+    born, won, dropped = model.stats().drift[1:4]
+    texts, _ = read(model._repr_html_())
+    assert texts[texts.index("challengers") + 1] == f"one learns, {born} born, {won} won, {dropped} dropped"
+    texts, _ = read(dt.Model(CLASSES, learner="bandit_logit")._repr_html_())
+    assert "challengers" not in texts
 
 
 def test_a_result_shows_the_best_setting_all_settings_and_a_curve():

@@ -1,10 +1,13 @@
 """Inspection of a model: predictions, probabilities, explanations, counts; nothing of it changes the model."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from models import CLASSES, refused, small_model
+from hypothesis import given
+from hypothesis import strategies as st
+from models import CLASSES, FakeClock, refused, small_model
 
 import delaytron as dt
 
@@ -94,3 +97,106 @@ def test_prediction_and_explanation_agree_with_the_learner():
     predicted = [model.predict(row) for row in rows]
     assert predicted == [model.explain(row).label for row in rows]
     assert predicted == ["abc"[k] for k in learner.predict(rows)]
+
+
+class Ends:
+    """How the decisions of a model can end: it is told the same up to a moment, and then one of the ends."""
+
+    def __init__(self, steps, clock, on_expiry):
+        self.clock = clock
+        self.model = small_model(gamma=1.0, expire_after="10s", on_expiry=on_expiry)
+        self.issued = 0
+        for step, number, reward in steps:
+            self.do(step, number, reward)
+        self.model.digest()  # expires and releases what is due
+
+    def do(self, step, number, reward):
+        if step == "decide":
+            self.model.decide([1, self.issued], id=f"r{self.issued}")
+            self.issued += 1
+        elif step == "pass":
+            self.clock.pass_time(number)
+        elif self.issued:
+            name = f"r{number % self.issued}"
+            with suppress(dt.ConflictingFeedback):
+                self.model.feedback(name, reward=reward) if step == "answer" else self.model.cancel(name)
+
+    def mean(self):
+        """Return the mean reward over all decisions that are settled for good; None if there are none."""
+        found = [self.model.decision(f"r{number}") for number in range(self.issued)]
+        as_wrong = self.model._engine.state.book.expiry.as_wrong
+        settled = [one.value for one in found if one.status == "answered"]
+        settled += [0.0 for one in found if one.status == "expired" and as_wrong]
+        return sum(settled) / len(settled) if settled else None
+
+
+story = st.lists(
+    st.tuples(
+        st.sampled_from(["decide", "decide", "decide", "answer", "answer", "pass", "cancel"]),
+        st.integers(0, 40),
+        st.sampled_from([0.0, 0.25, 1.0]),
+    ),
+    max_size=40,
+)
+
+
+@given(steps=story, ends=st.lists(st.sampled_from([0.0, 0.5, 1.0, None]), min_size=45, max_size=45))
+@pytest.mark.parametrize("on_expiry", ["drop", "wrong"])
+def test_the_accuracy_stays_within_its_bounds_however_it_ends(on_expiry, steps, ends):
+    """`low` is what comes if all that is open is wrong, `high` if all that can be is right."""
+    results = {}
+    for name, given_ends in (("low", [0.0] * 45), ("high", [1.0] * 45), ("some", ends)):
+        with FakeClock().used() as clock:
+            life = Ends(steps, clock, on_expiry)
+            accuracy = life.model.stats().accuracy
+            mean, low, high = accuracy
+            for number in range(life.issued):
+                status = life.model.decision(f"r{number}").status
+                can = status == "open" or (status == "expired" and f"r{number}" in life.model._engine.state.ids)
+                if can and given_ends[number] is not None and (name != "low" or status == "open"):
+                    life.model.feedback(f"r{number}", reward=given_ends[number])
+            clock.pass_time(1000)  # the others expire
+            life.model.digest()
+            results[name] = life.mean()
+    if low is None:
+        assert set(results.values()) == {None}
+        return
+    assert results["low"] == pytest.approx(low)
+    assert results["high"] == pytest.approx(high)
+    assert low <= high <= 1.0
+    assert mean is None or low - 1e-12 <= mean <= high + 1e-12
+    if results["some"] is not None:
+        assert low - 1e-12 <= results["some"] <= high + 1e-12
+
+
+def test_an_expiry_as_wrong_counts_as_a_0_until_it_is_corrected(clock):
+    model = small_model(gamma=1.0, expire_after="10s", on_expiry="wrong", correct_within="10s")
+    assert model.stats().accuracy == (None, None, None)
+    for number in range(4):
+        model.decide([1, number], id=str(number))
+    assert model.stats().accuracy == (None, 0.0, 1.0)
+    model.feedback("0", correct=True)
+    clock.pass_time(11)
+    model.decide([1, 9], id="4")
+    stats = model.stats()
+    assert (stats.mean_reward, stats.expired) == (1.0, 3)
+    assert stats.accuracy == (0.25, 0.2, 1.0)
+    model.feedback("1", reward=0.5)
+    assert model.stats().accuracy == (0.375, 0.3, 0.9)
+    clock.pass_time(9.5)  # the others cannot be corrected any more
+    model.decide([1, 9], id="5")
+    assert model.stats().accuracy == (0.375, 1.5 / 6, 3.5 / 6)
+
+
+def test_decisions_that_are_dropped_or_cancelled_leave_the_accuracy(clock):
+    model = small_model(gamma=1.0, expire_after="10s")
+    for number in range(4):
+        model.decide([1, number], id=str(number))
+    model.feedback("0", correct=True)
+    model.cancel("1")
+    assert model.stats().accuracy == (1.0, 1 / 3, 1.0)
+    clock.pass_time(11)
+    model.digest()
+    assert model.stats().accuracy == (1.0, 1.0, 1.0)
+    assert model.feedback("2", correct=False) == "late"
+    assert model.stats().accuracy == (1.0, 1.0, 1.0)

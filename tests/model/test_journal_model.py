@@ -7,12 +7,14 @@ from threading import Event, current_thread, main_thread
 import numpy as np
 import pytest
 from models import CLASSES, abandon, learner_of, refused, replayed_digest, small_model, work
+from scipy.sparse import csr_array
 
 import delaytron as dt
 from delaytron.files.tensors import pack_tensors, unpack_tensors
 from delaytron.journal.sqlite import SqliteStore
 from delaytron.journal.view import JournalView
 from delaytron.model import engine, facts
+from delaytron.model.verify import verify_journal
 from streams import by_learner
 
 WORDS = {"learner": "delaytron", "bits": 6, "seed": 3, "gamma": 0.5}
@@ -329,3 +331,14 @@ def test_other_processes_give_the_answers_that_the_learner_takes(tmp_path, clock
                 with pytest.raises(dt.InvalidInput, match="label="):
                     journal.feedback(str(t), correct=True)
         assert model.digest() == twin.digest()
+
+
+def test_a_sparse_matrix_of_vectors_makes_facts_that_can_be_replayed(tmp_path):
+    """Also as the first decisions, by which a learner on its own fixes whether it works on dense or sparse rows."""
+    rows = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 0.5]])
+    with small_model(journal=tmp_path / "a.db") as model:
+        made = model.decide_many(csr_array(rows))
+        model.feedback(made[1].id, reward=0.5)
+    assert verify_journal(tmp_path / "a.db").mismatch is None
+    twin = small_model()
+    assert [one.label for one in twin.decide_many(rows)] == [one.label for one in made]

@@ -10,6 +10,7 @@ import pytest
 from live_stream import WORDS, Stream
 from test_live_connections import listen, received
 
+from changing import CALM, CLASSES, OPTIONS, served
 from delaytron.service.live import pages
 from delaytron.service.live.pages import MOST_WATCHERS
 from services import Service, serving
@@ -209,6 +210,43 @@ def luminance(page, selector, name):
 
 def contrast(one, other):
     return (max(one, other) + 0.05) / (min(one, other) + 0.05)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_challengers_are_counted_and_marked_when_they_come(tmp_path, opened, width):
+    with serving(tmp_path) as running:
+        running.make("changing", classes=CLASSES, **OPTIONS)
+        served(running, "changing", "broken", 0, CALM)
+        page = live(opened(f"{running.url}/#changing", width=width, refusals=True))
+        wait_for(page, lambda: note(page, "drift") == "none was born yet")
+        assert figure(page, "drift") == "none"
+        marks = page.locator("#accuracy-chart text.event")
+        assert marks.count() == 0
+        served(running, "changing", "broken", CALM, CALM + 200)
+        drift = stats_of(running, "changing")["drift"]
+        assert drift["born"] > 0
+        counts = ", ".join(f"{drift[what]} {what}" for what in ("born", "won", "dropped"))
+        wait_for(page, lambda: re.fullmatch(rf"{counts}; last change \d\d:\d\d:\d\d", note(page, "drift")))
+        assert figure(page, "drift") == ("learning" if drift["challenger"] else "none")
+        wait_for(page, marks.count)
+        assert "challenger born" in marks.first.text_content()
+        assert page.locator("#accuracy-chart line.event").count() == marks.count()
+        ends = marks.evaluate_all(
+            "marks => marks.flatMap(mark => [mark.getBoundingClientRect().left, mark.getBoundingClientRect().right])"
+        )
+        edge = page.locator("#accuracy-chart").bounding_box()
+        assert edge["x"] <= min(ends) <= max(ends) <= edge["x"] + edge["width"]
+        assert contrast(luminance(page, "text.event", "fill"), luminance(page, ".card", "background-color")) >= 4.5
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_learner_without_challengers_has_no_figure_for_them(tmp_path, opened):
+    with serving(tmp_path) as running:
+        running.make("steady", learner="bandit_logit", features=2)
+        running.decide([1.0, 2.0], "steady")
+        page = live(opened(f"{running.url}/#steady", refusals=True))
+        wait_for(page, lambda: figure(page, "open") == "1")
+        assert page.locator("#drift").is_hidden()
 
 
 def test_hostile_names_are_shown_as_text(service, opened):

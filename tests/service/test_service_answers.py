@@ -5,12 +5,14 @@ import re
 import socket
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import delaytron as dt
+from changing import CALM, CLASSES, OPTIONS, served
 from delaytron.model.verify import verify_journal
 from delaytron.rng import stream
 from delaytron.service.models import _unserved
@@ -446,6 +448,30 @@ def test_metrics_are_those_of_the_models(service):
     names = {line.split("{")[0] for line in lines if not line.startswith("#")}
     typed = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     assert all(any(name == kind or name.startswith(f"{kind}_") for kind in typed) for name in names)
+
+
+def test_stats_and_metrics_show_challengers_and_bounds(service):
+    service.make("steady", learner="bandit_logit", features=2)
+    service.make("drifting", classes=CLASSES, **OPTIONS)
+    served(service, "drifting", "broken", 0, CALM + 160)
+    stats = service.client.get("/v1/models/drifting/stats").json()
+    drift, accuracy = stats["drift"], stats["accuracy"]
+    assert drift["born"] > 0
+    assert datetime.fromisoformat(drift["changed_at"]).tzinfo is not None
+    service.decide([1.0, 0.0, 0.0], "drifting")
+    lines = service.client.get("/metrics").text.splitlines()
+    assert f'delaytron_challenger{{model="drifting"}} {int(drift["challenger"])}' in lines
+    for what in ("born", "won", "dropped"):
+        assert f'delaytron_challengers_{what}_total{{model="drifting"}} {drift[what]}' in lines
+    assert not any(line.startswith('delaytron_challenger{model="steady"}') for line in lines)
+    n, reward = stats["answered"], stats["mean_reward"] * stats["answered"]
+    assert (stats["open"], accuracy["low"], accuracy["high"]) == (0, accuracy["mean"], accuracy["mean"])
+    known = {"delaytron_accuracy": reward / n, "delaytron_mean_reward": reward / n}
+    known |= {"delaytron_accuracy_low": reward / (n + 1), "delaytron_accuracy_high": (reward + 1) / (n + 1)}
+    for name, value in known.items():
+        (line,) = [line for line in lines if line.startswith(f'{name}{{model="drifting"}}')]
+        assert float(line.split()[1]) == pytest.approx(value)
+    assert service.client.get("/v1/models/steady/stats").json()["drift"] is None
 
 
 def test_the_names_of_models_are_escaped_in_metrics(tmp_path):

@@ -266,6 +266,16 @@ class MismatchDocument(msgspec.Struct, kw_only=True):
     reason: str
 
 
+class DriftPart(msgspec.Struct, kw_only=True):
+    """Challengers of a model, and when one was born, won or was dropped last."""
+
+    challenger: bool
+    born: int
+    won: int
+    dropped: int
+    changed_at: str | None
+
+
 class VerifyDocument(msgspec.Struct, kw_only=True):
     """A journal whose facts were replayed, and whether they agree with its decisions and snapshots."""
 
@@ -281,6 +291,10 @@ class VerifyDocument(msgspec.Struct, kw_only=True):
     cancelled: int
     open: int
     purged: int
+    accuracy: float | None
+    accuracy_low: float | None
+    accuracy_high: float | None
+    drift: DriftPart | None
     hash: str | None
     mismatch: MismatchDocument | None
 

@@ -3,16 +3,19 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group
 from rich.text import Text
 
-from delaytron.cli.documents import CompactDocument, ExportDocument, MismatchDocument, VerifyDocument
+from delaytron.cli.documents import CompactDocument, DriftPart, ExportDocument, MismatchDocument, VerifyDocument
 from delaytron.cli.options import Json
 from delaytron.cli.outputs import Target, busy, check_target, naming, new_table, progress_bar, show
 from delaytron.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from delaytron.model.drift import Drift
 
 VERIFY_EXAMPLES = """
 Examples
@@ -63,6 +66,10 @@ def verify(journal: File, json: Json = False) -> None:
         cancelled=found.cancelled,
         open=found.open,
         purged=found.purged,
+        accuracy=found.accuracy.mean,
+        accuracy_low=found.accuracy.low,
+        accuracy_high=found.accuracy.high,
+        drift=None if found.drift is None else drift_part(found.drift),
         hash=found.hash,
         mismatch=None if mismatch is None else MismatchDocument(fact=mismatch.fact, reason=mismatch.reason),
     )
@@ -75,6 +82,11 @@ def verify(journal: File, json: Json = False) -> None:
     table.add_section()
     for name in ("decided", "answered", "expired", "cancelled", "open", "purged"):
         table.add_row(f"decisions: {name}", f"{getattr(found, name):,}")
+    for name, share in zip(("", ", all open ones wrong", ", all open ones right"), found.accuracy, strict=True):
+        table.add_row(f"accuracy so far{name}", "-" if share is None else f"{share:.4f}")
+    if found.drift is not None:
+        for name in ("born", "won", "dropped"):
+            table.add_row(f"challengers: {name}", f"{getattr(found.drift, name):,}")
     table.add_row("snapshots checked", f"{found.snapshots:,}")
     table.add_row("hash", "-" if found.hash is None else f"{found.hash[:32]}\n{found.hash[32:]}")
     verdict = "the journal and the state agree"
@@ -131,6 +143,12 @@ def compact(journal: File, older_than: Age, json: Json = False) -> None:
     table.add_row("facts", f"{found.facts_before:,}", f"{found.facts_after:,}")
     table.add_row("size", file_size(found.bytes_before), file_size(found.bytes_after))
     show(document, table, json)
+
+
+def drift_part(drift: "Drift") -> DriftPart:
+    """Return the counts of challengers for a document."""
+    at = drift.changed_at
+    return DriftPart(**drift._asdict() | {"changed_at": None if at is None else at.isoformat()})
 
 
 def started_bar(bars: ExitStack, unit: str) -> Callable[[int], Advance]:

@@ -17,6 +17,7 @@ import numpy as np
 from delaytron.answers import Answering, reply
 from delaytron.checks import as_kind, as_stream, check_integer, check_matrix, installed_memory, is_sparse
 from delaytron.errors import DelaytronError, InvalidInput, UnknownDecision, shown
+from delaytron.kernels.drift import BIRTHS, DROPS
 from delaytron.kernels.linear import as_matrix
 from delaytron.kernels.loop import BEGUN, GREEDY, LABEL, NOTHING, NOW, PLAYED, PROB
 from delaytron.learners.arguments import (
@@ -50,6 +51,7 @@ NOTHING_TO_APPLY = (False, 0, NOTHING, 0)
 NO_ROW = Row(None, np.empty(0))
 NOT_COPIED = {"rule", "scratch", "_lock", "_run_round", "_run_reward", "_running"}  # what a copy makes itself
 WIDENED = 16  # classes by which a state is widened to find out which of its axes are those of classes
+CHANGES = ("born", "won", "dropped")  # what happens to challengers, in the order in which it can within a round
 
 Axes: TypeAlias = dict[str, list[int]]  # of every field of a state, the axes that have an entry for each class
 
@@ -503,6 +505,19 @@ class Learner:
     def pending(self) -> int:
         """How many decisions still wait for an answer; one that expired does not."""
         return self.book.pending
+
+    @property
+    def changes(self) -> dict[str, int | bool]:
+        """Whether a challenger learns beside the model, and how many began, won and were dropped; empty if none can."""
+        return {}
+
+    def count_changes(self) -> tuple[int, ...]:
+        """Return how many challengers began, won and were dropped, in the order of `CHANGES`; empty if none can.
+
+        A model asks after every round: so only an array is read.
+        """
+        roles = getattr(self.state, "roles", None)
+        return () if roles is None else tuple(roles[BIRTHS : DROPS + 1].tolist())
 
     # Interruptions.
 

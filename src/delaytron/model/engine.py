@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from delaytron.answers import Known, Status, never_issued, read_value, reply, reply_to_cancel
-from delaytron.checks import check_choice, check_matrix, is_sparse, reason_of
+from delaytron.checks import as_kind, check_choice, check_matrix, is_sparse, reason_of
 from delaytron.errors import InvalidInput, shown
 from delaytron.files.tensors import Tensors
 from delaytron.journal.database import has_journal
@@ -27,6 +27,7 @@ from delaytron.learners.files import UNREADABLE
 from delaytron.learners.predictions import look
 from delaytron.model import facts
 from delaytron.model.classes import Name
+from delaytron.model.drift import log_changes
 from delaytron.model.encoders import VectorEncoder
 from delaytron.model.facts import (
     AddClass,
@@ -225,9 +226,12 @@ class Engine:
     def _append(self, operation: Operation, now: Moment) -> Play | None:
         """Apply an operation and append its fact; the caller has said `changing`, and changes the id table."""
         play = self.state.apply(operation, now)
+        changed = () if play is None else self.state.changed
+        if play is not None and changed:
+            log_changes(self.store.name, play.round, changed)
         if self.store.keeps_facts:
             names = self.state.encoder.new_names() if play is not None else ()
-            body = facts.body_of(operation, play, names)
+            body = facts.body_of(operation, play, names, changed)
             issued = None if isinstance(operation, AddClass | RetireClass) else operation.id
             self.store.append(facts.kind_of(operation), issued, body, now)
             self._since_snapshot += 1
@@ -301,7 +305,8 @@ class Engine:
         chosen = None if ids is None else _listed("ids", ids)
         has_rows = is_sparse(xs) or (isinstance(xs, Sized) and getattr(xs, "ndim", 1) > 0 and len(xs) > 0)
         together = isinstance(encoder, VectorEncoder) and self.state.book.expiry.rounds == NEVER and has_rows
-        rows: Any = check_matrix(xs, encoder.n_features) if together else _listed("xs", xs)
+        # Rows of the encoder's kind: the learner takes its kind from its first one.
+        rows: Any = as_kind(check_matrix(xs, encoder.n_features), encoder.sparse) if together else _listed("xs", xs)
         count = rows.shape[0] if together else len(rows)
         if chosen is not None and len(chosen) != count:
             raise InvalidInput.of("ids", f"one for each of the {count} xs", got=f"{len(chosen)}")
@@ -332,12 +337,14 @@ class Engine:
         labels = None if allowed is None else self.state.classes.allowed(allowed)
         ids = new_ids(vectors.shape[0])
         self.writer.changing()
-        first, columns = self.state.apply_many(ids, vectors, labels, now)
+        first, columns, changed = self.state.apply_many(ids, vectors, labels, now)
+        for number, happened in changed.items():
+            log_changes(self.store.name, number, happened)
         chosen = (columns.label.tolist(), columns.greedy.tolist(), columns.prob.tolist())
         decided = list(zip(ids, range(first, first + len(ids)), *chosen, strict=True))
         for issued, number, label, greedy, prob in decided:
             if self.store.keeps_facts:
-                body = facts.encode_decided(self.state.book.play(number), labels)
+                body = facts.encode_decided(self.state.book.play(number), labels, changed=changed.get(number, ()))
                 self.store.append(facts.DECIDED, issued, body, now)
                 self._since_snapshot += 1
             self.store.issue(issued, label, None, self.store.last_seq, (number, greedy, prob))

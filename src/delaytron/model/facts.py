@@ -31,6 +31,8 @@ CREATED, DECIDED, RECORDED, ANSWERED, ANSWERED_LATE, EXPIRED, RELEASED, CANCELLE
 DECISIONS = (DECIDED, RECORDED)
 NOTHING_NOTED = np.empty(0)  # no extra numbers of a round
 
+Changed: TypeAlias = tuple[str, ...]  # what happened to challengers in a round: names of `CHANGES`, mostly none
+
 
 class Decide(NamedTuple):
     """Choose a label for a row, among the `allowed` ones (None: all that are not retired)."""
@@ -105,7 +107,9 @@ Operation: TypeAlias = Decide | Record | Answer | AnswerLate | Expire | Release 
 class Decided(msgspec.Struct, array_like=True, frozen=True):
     """The body of a fact about a decision: the encoded row, the labels it was chosen from, and the result.
 
-    `names` are new names of features with their indices, for explanations only.
+    `names` are new names of features with their indices, for explanations only. `changed` says what happened to
+    challengers when the round was played (see `learners.learner.CHANGES`); None if that is not known yet, as on
+    PostgreSQL before the learner has played it.
     """
 
     round: int
@@ -117,6 +121,7 @@ class Decided(msgspec.Struct, array_like=True, frozen=True):
     prob: float
     extra: bytes
     names: tuple[tuple[int, str], ...]
+    changed: Changed | None = ()
 
     @property
     def row(self) -> Row:
@@ -135,7 +140,9 @@ decode = msgspec.msgpack.Decoder().decode
 decode_decided = msgspec.msgpack.Decoder(Decided).decode
 
 
-def encode_decided(play: Play, allowed: Ints | None, names: Iterable[tuple[int, str]] = ()) -> bytes:
+def encode_decided(
+    play: Play, allowed: Ints | None, names: Iterable[tuple[int, str]] = (), changed: Changed | None = ()
+) -> bytes:
     """Return the body of a fact about a decision."""
     indices = play.x.indices
     return encode(
@@ -149,6 +156,7 @@ def encode_decided(play: Play, allowed: Ints | None, names: Iterable[tuple[int, 
             play.prob,
             play.extra.astype("<f8").tobytes(),
             tuple(names),
+            changed,
         )
     )
 
@@ -172,12 +180,14 @@ OPERATIONS: tuple[Any, ...] = (
 )
 
 
-def body_of(operation: Operation, play: Play | None = None, names: Iterable[tuple[int, str]] = ()) -> bytes:
-    """Return the body of the fact of an operation; a decision needs the round that was played."""
+def body_of(
+    operation: Operation, play: Play | None = None, names: Iterable[tuple[int, str]] = (), changed: Changed = ()
+) -> bytes:
+    """Return the body of the fact of an operation; a decision needs the round that was played, and what it changed."""
     if isinstance(operation, Decide | Record):
         if play is None:
             raise TypeError("a fact about a decision needs its round")
-        return encode_decided(play, operation.allowed, names)
+        return encode_decided(play, operation.allowed, names, changed)
     if isinstance(operation, Answer | AnswerLate):
         return encode(operation.value)
     return encode(operation.name) if isinstance(operation, AddClass | RetireClass) else b""

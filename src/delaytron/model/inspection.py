@@ -9,6 +9,7 @@ import numpy as np
 from delaytron.answers import Status
 from delaytron.learners import predictions
 from delaytron.model.classes import Name
+from delaytron.model.drift import Drift, drift_of
 from delaytron.model.engine import Engine
 from delaytron.model.state import ClassStats, State
 from delaytron.notebooks import facts, page, table
@@ -25,6 +26,27 @@ class OpenDecision(NamedTuple):
     label: Name
     decided_at: datetime
     seconds: float
+
+
+class AccuracyBounds(NamedTuple):
+    """The mean reward so far, and between which values it stays whatever answers still come.
+
+    It counts every decision that is settled, or will be: the answers that the model learned from, and a 0 for each
+    decision that expired as wrong and was not corrected. Decisions that were dropped or cancelled are left out, and so
+    are late answers.
+
+    Attributes
+    ----------
+    mean : float or None
+        Of what is known now; None if nothing is.
+    low, high : float or None
+        If all decisions that wait were wrong, or all were right. `high` takes expired ones that can still be corrected
+        as right, too. None if there is no decision to count.
+    """
+
+    mean: float | None
+    low: float | None
+    high: float | None
 
 
 class Stats(NamedTuple):
@@ -48,6 +70,10 @@ class Stats(NamedTuple):
         Numbers of answers by the time they took at most, in seconds: powers of two of a nanosecond.
     classes : dict
         Counts by class.
+    accuracy : AccuracyBounds
+        The mean reward so far, with the bounds that what is open leaves.
+    drift : Drift or None
+        Challengers that were born, won and were dropped; None if the learner has none.
     """
 
     decisions: int
@@ -61,6 +87,8 @@ class Stats(NamedTuple):
     oldest: float | None
     waits: dict[float, int]
     classes: dict[Name, ClassStats]
+    accuracy: AccuracyBounds
+    drift: Drift | None
 
 
 class DecisionStatus(NamedTuple):
@@ -142,7 +170,22 @@ def counted(state: State, now: Moment) -> Stats:
         None if first is None else max(0, now.clock - first.now.clock) / NS,
         {2**n / NS: count for n, count in enumerate(tally.waits) if count},
         {name: tally.of_class(label) for label, name in enumerate(state.classes.names)},
+        accuracy_of(state),
+        drift_of(state),
     )
+
+
+def accuracy_of(state: State) -> AccuracyBounds:
+    """Return the mean reward so far and its bounds."""
+    tally, book = state.tally, state.book
+    reward, known, waiting, correctable = sum(tally.reward), sum(tally.answered), state.pending, 0
+    if book.expiry.as_wrong:
+        known += tally.expired - tally.corrected
+        correctable = len(state.ids) - waiting
+    if not known + waiting:
+        return AccuracyBounds(None, None, None)
+    most = reward + waiting + correctable
+    return AccuracyBounds(reward / known if known else None, reward / (known + waiting), most / (known + waiting))
 
 
 class Look(NamedTuple):
@@ -215,6 +258,7 @@ def show(engine: Engine) -> str:
     elif not isinstance(features, str):
         features = f"{len(features)} named numbers: {', '.join(features[:20])}"
     answered = sum(state.tally.answered)
+    accuracy, drift = accuracy_of(state), drift_of(state)
     counts = {
         "learner": asked["learner"],
         "features": features,
@@ -224,6 +268,11 @@ def show(engine: Engine) -> str:
         "mean reward": sum(state.tally.reward) / answered if answered else None,
         "expired": state.tally.expired,
     }
+    if accuracy.low is not None and accuracy.high is not None:
+        counts["accuracy with the open ones"] = f"{accuracy.low:.4g} to {accuracy.high:.4g}"
+    if drift is not None:
+        now = "one learns, " if drift.challenger else ""
+        counts["challengers"] = f"{now}{drift.born} born, {drift.won} won, {drift.dropped} dropped"
     names = list(state.classes.names)
     retired = state.classes.retired
     rows = (

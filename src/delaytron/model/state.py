@@ -15,7 +15,7 @@ from delaytron.answers import Answering
 from delaytron.errors import JournalError
 from delaytron.journal.store import Fact
 from delaytron.learners.book import Book, Kept
-from delaytron.learners.learner import Learner
+from delaytron.learners.learner import CHANGES, Learner
 from delaytron.model import facts
 from delaytron.model.classes import Classes
 from delaytron.model.encoders import FeatureEncoder
@@ -24,6 +24,7 @@ from delaytron.model.facts import (
     Answer,
     AnswerLate,
     Cancel,
+    Changed,
     Decide,
     Expire,
     Operation,
@@ -57,6 +58,8 @@ class Tally:
         self.corrected = 0
         self.late = 0
         self.waits = [0] * N_BUCKETS
+        self.changes: tuple[int, ...] = ()  # challengers that were born, won and were dropped; empty if none can be
+        self.changed_at: int | None = None  # by the wall clock, in ns
 
     def grow(self, n_classes: int) -> None:
         """Add zeros for new classes, up to this number of classes."""
@@ -69,6 +72,16 @@ class Tally:
         self.answered[label] += 1
         self.reward[label] += reward
         self.waits[min(max(wait, 0).bit_length(), N_BUCKETS - 1)] += 1
+
+    def change(self, counts: tuple[int, ...], now: Moment) -> Changed:
+        """Take over the counts of challengers after a round; return what happened in it."""
+        before = self.changes or (0,) * len(counts)
+        self.changes = counts
+        steps = zip(CHANGES, before, counts, strict=False)
+        changed = tuple(name for name, old, new in steps for _ in range(new - old))
+        if changed:
+            self.changed_at = now.wall
+        return changed
 
     def of_class(self, label: int) -> ClassStats:
         """Return the counts of a label."""
@@ -83,8 +96,10 @@ class Tally:
     def from_json(cls, stored: dict[str, Any]) -> "Tally":
         """Return the counts that `as_json` wrote; raise KeyError or TypeError if one is missing."""
         tally = cls(len(stored["played"]))
+        added = {"changes": (), "changed_at": None}  # since the first snapshots were stored
         for name in vars(tally):
-            setattr(tally, name, stored[name])
+            setattr(tally, name, stored[name] if name not in added else stored.get(name, added[name]))
+        tally.changes = tuple(tally.changes)
         return tally
 
 
@@ -104,7 +119,7 @@ class State:
     """Encoder, classes, learner with its Book, the ids of what the Book keeps, and counts.
 
     `ids` has the round of every id that is open, or that can still be corrected. Settled ids are only in the id table
-    of the Store.
+    of the Store. `changed` is what happened to challengers in the last decision of `apply`.
     """
 
     def __init__(self, learner: Learner, encoder: FeatureEncoder, classes: Classes, tally: Tally) -> None:
@@ -113,6 +128,7 @@ class State:
         self.classes = classes
         self.tally = tally
         self.ids: dict[str, int] = {}
+        self.changed: Changed = ()
         self.recording: tuple[Record, Moment] | None = None  # what `_record` has not completed, after an interruption
         self._answering: Answering | None = None
         self.find_ids()
@@ -193,6 +209,7 @@ class State:
             play = self.learner.play_round(operation.row, labels, operation.id, now)
             self.ids[operation.id] = play.round
             self.tally.played[play.label] += 1
+            self._see_changes(now)
             return play
         if isinstance(operation, Answer):
             self._answer(operation, now)
@@ -219,17 +236,48 @@ class State:
             raise TypeError(f"{operation!r} is no operation")
         return None
 
-    def apply_many(self, ids: list[str], rows: Any, allowed: Ints | None, now: Moment) -> tuple[int, Columns]:
+    def apply_many(
+        self, ids: list[str], rows: Any, allowed: Ints | None, now: Moment
+    ) -> tuple[int, Columns, dict[int, Changed]]:
         """Apply a Decide for each row of a matrix, to the same bits as one by one; nothing may be due by rounds.
 
-        Returns the first round, and the labels and probabilities of all of them.
+        Returns the first round, the labels and probabilities of all of them, and the rounds in which something happened
+        to challengers.
         """
         labels = self.classes.allowed(None) if allowed is None else allowed
-        first, columns = self.learner.play_rounds(rows, labels, ids, now)
+        found: dict[int, Changed] = {}
+        if self.learner.count_changes():
+            first, columns = self._play_watched(ids, rows, labels, now, found)
+        else:
+            first, columns = self.learner.play_rounds(rows, labels, ids, now)
         self.ids.update(zip(ids, range(first, first + len(ids)), strict=True))
         for label, count in enumerate(np.bincount(columns.label, minlength=len(self.tally.played)).tolist()):
             self.tally.played[label] += count
-        return first, columns
+        return first, columns, found
+
+    def _play_watched(
+        self, ids: list[str], rows: Any, labels: Ints, now: Moment, found: dict[int, Changed]
+    ) -> tuple[int, Columns]:
+        """Play a block of rounds; add to `found` what happened to challengers, by rounds.
+
+        The first round applies the answers that came: it is played alone. The others apply none, so nothing can happen
+        in them but in the second, when its clock hears the alarm that these answers raised.
+        """
+        first, n_rounds = self.rounds + 1, rows.shape[0]
+        parts = []
+        for begin, end in ((0, 1), (1, n_rounds))[: min(2, n_rounds)]:
+            number, columns = self.learner.play_rounds(rows[begin:end], labels, ids[begin:end], now)
+            self._see_changes(now)
+            if self.changed:
+                found[number] = self.changed
+            parts.append(columns)
+        joined: Any = map(np.concatenate, zip(*parts, strict=True))
+        return first, Columns(*joined)
+
+    def _see_changes(self, now: Moment) -> None:
+        """Note what happened to challengers in the round that was played."""
+        counts = self.learner.count_changes()
+        self.changed = () if counts == self.tally.changes else self.tally.change(counts, now)
 
     def _record(self, operation: Record, now: Moment) -> Play:
         # The learner plays a round with the label, so that row, clock and draws advance as in any round. What was
@@ -244,6 +292,7 @@ class State:
         play = self.complete_record(number)
         self.ids[operation.id] = number
         self.tally.played[operation.label] += 1
+        self._see_changes(now)
         return play
 
     def complete_record(self, number: int) -> Play:
@@ -294,11 +343,18 @@ class State:
             ) from problem
         assert play is not None  # noqa: S101 - a decision becomes a round
         result = (play.round, play.greedy, play.label, play.prob, play.extra.astype("<f8").tobytes())
+        hint = "use the version of delaytron that wrote it"
         if result != (stored.round, stored.greedy, stored.label, stored.prob, stored.extra):
             raise JournalError(
                 f"fact {fact.seq} has label {stored.label} with probability {stored.prob!r} in round {stored.round}, "
                 f"replayed it is {play.label} with {play.prob!r}",
-                "use the version of delaytron that wrote it",
+                hint,
+            )
+        if stored.changed not in (None, self.changed):
+            raise JournalError(
+                f"fact {fact.seq} says of challengers {_listed(stored.changed)} in round {stored.round}, "
+                f"replayed it is {_listed(self.changed)}",
+                hint,
             )
 
     def _check_decision(self, operation: Decide | Record) -> None:
@@ -342,6 +398,7 @@ class State:
         vars(copied).update(
             _answering=None,
             recording=None,
+            changed=(),
             learner=twin,
             encoder=self.encoder,
             classes=classes,
@@ -349,6 +406,10 @@ class State:
             ids=dict(self.ids),
         )
         return copied
+
+
+def _listed(changed: Changed | None) -> str:
+    return ", ".join(changed or ("nothing",))
 
 
 def _check_indices(what: str, indices: Any, count: int) -> None:

@@ -15,7 +15,9 @@ from delaytron.journal.store import Fact
 from delaytron.journal.view import JournalView
 from delaytron.learners.files import UNREADABLE
 from delaytron.model import facts
+from delaytron.model.drift import Drift, drift_of
 from delaytron.model.engine import reopen_engine
+from delaytron.model.inspection import AccuracyBounds, accuracy_of
 from delaytron.model.recipe import Recipe, read_wait
 from delaytron.model.snapshots import decompress, digest, unpack_state
 from delaytron.model.state import State
@@ -49,8 +51,9 @@ class Verification(NamedTuple):
     """Contents of a journal, and whether it agrees with itself.
 
     `facts` counts the stored facts by kind; `replayed` of them came `after` the snapshot from which the replay began, 0
-    for the first fact. The other counts are of all decisions ever made; `purged` ones have no facts any more. `hash` is
-    that of the last state, as `Model.digest` returns it; None after a mismatch.
+    for the first fact. The other counts are of all decisions ever made; `purged` ones have no facts any more.
+    `accuracy` and `drift` are those of `Stats`. `hash` is that of the last state, as `Model.digest` returns it; None
+    after a mismatch.
     """
 
     facts: dict[str, int]
@@ -63,6 +66,8 @@ class Verification(NamedTuple):
     cancelled: int
     open: int
     purged: int
+    accuracy: AccuracyBounds
+    drift: Drift | None
     hash: str | None
     mismatch: Mismatch | None
 
@@ -249,6 +254,8 @@ class _Replay:
             tally.cancelled,
             self.state.pending,
             self.purged,
+            accuracy_of(self.state),
+            drift_of(self.state),
             state,
             mismatch,
         )

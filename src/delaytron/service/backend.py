@@ -14,6 +14,7 @@ from delaytron.errors import InvalidInput, shown
 from delaytron.journal.store import StoredReply
 from delaytron.learners import LEARNERS
 from delaytron.learners.arguments import COMMON, own_parameters
+from delaytron.model.drift import Drift
 from delaytron.model.encoders import FeatureEncoder, VectorEncoder
 from delaytron.model.engine import Found
 from delaytron.model.inspection import counted
@@ -27,6 +28,7 @@ from delaytron.service.messages import (
     DecisionReply,
     DecisionRequest,
     DecisionState,
+    DriftCounts,
     ModelReply,
     NewModel,
     StatsReply,
@@ -263,20 +265,16 @@ def stats_reply(state: State, now: Moment, rates: Rates) -> StatsReply:
     """Return the counts of a model, and the rates of the last minute."""
     counts = counted(state, now)
     per_second, exploration = rates.of_last_minute()
-    reward, answered, every = sum(state.tally.reward), counts.answered, counts.answered + counts.open
-    accuracy = Accuracy(None, None, None)
-    if every:
-        accuracy = Accuracy(reward / answered if answered else None, reward / every, (reward + counts.open) / every)
     return StatsReply(
         decisions=counts.decisions,
         open=counts.open,
-        answered=answered,
+        answered=counts.answered,
         expired=counts.expired,
         cancelled=counts.cancelled,
         corrected=counts.corrected,
         late=counts.late,
         oldest_seconds=counts.oldest,
-        accuracy=accuracy,
+        accuracy=Accuracy(*counts.accuracy),
         decisions_per_second=per_second,
         exploration=exploration,
         waits=[WaitCount(*wait) for wait in counts.waits.items()],
@@ -284,7 +282,15 @@ def stats_reply(state: State, now: Moment, rates: Rates) -> StatsReply:
             ClassCounts(name, label in state.classes.retired, *of_class)
             for label, (name, of_class) in enumerate(counts.classes.items())
         ],
+        mean_reward=counts.mean_reward,
+        drift=None if counts.drift is None else drift_counts(counts.drift),
     )
+
+
+def drift_counts(drift: Drift) -> DriftCounts:
+    """Return the counts of challengers as clients see them."""
+    at = drift.changed_at
+    return DriftCounts(drift.challenger, drift.born, drift.won, drift.dropped, None if at is None else at.isoformat())
 
 
 def weights_reply(state: State) -> WeightsReply:

@@ -54,11 +54,25 @@ class WaitCount(Struct):
 
 
 class Accuracy(Struct):
-    """The mean reward of the answers, and what it would be if all open decisions were wrong (`low`) or right."""
+    """The mean reward so far, and what it would be if all open decisions were wrong (`low`) or right (`high`).
+
+    Counted are answers that the model learned from, and a 0 for each decision that expired as wrong; `high` takes those
+    of them that can still be corrected as right.
+    """
 
     mean: float | None
     low: float | None
     high: float | None
+
+
+class DriftCounts(Struct):
+    """Challengers: whether one learns beside the model, how many were born, won and were dropped, the last change."""
+
+    challenger: bool
+    born: int
+    won: int
+    dropped: int
+    changed_at: str | None
 
 
 class Staleness(Struct):
@@ -228,7 +242,7 @@ class NewClass(Struct, forbid_unknown_fields=True):
 
 
 class StatsReply(Struct):
-    """Counts since the beginning; rates are of the last minute."""
+    """Counts since the beginning; rates are of the last minute. `drift` is null if the learner has no challengers."""
 
     decisions: int
     open: int
@@ -243,6 +257,8 @@ class StatsReply(Struct):
     exploration: float | None
     waits: list[WaitCount]
     classes: list[ClassCounts]
+    mean_reward: float | None = None
+    drift: DriftCounts | None = None
     staleness: Staleness | None = None
 
 

@@ -5,11 +5,18 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
-from delaytron.service.messages import StatsReply
+from delaytron.service.messages import DriftCounts, StatsReply
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 Value: TypeAlias = Callable[[StatsReply], float | None]
+
+
+def of_drift(value: Callable[[DriftCounts], int]) -> Value:
+    """Return a value of the challengers, None for a model whose learner has none."""
+    return lambda stats: None if stats.drift is None else value(stats.drift)
+
+
 OF_MODELS: dict[str, tuple[str, str, Value]] = {  # name -> type, help, value
     "delaytron_decisions_total": ("counter", "Decisions made.", lambda stats: stats.decisions),
     "delaytron_answers_total": ("counter", "Answers stored.", lambda stats: stats.answered),
@@ -27,7 +34,38 @@ OF_MODELS: dict[str, tuple[str, str, Value]] = {  # name -> type, help, value
         "Age of the oldest open decision.",
         lambda stats: stats.oldest_seconds or 0.0,
     ),
-    "delaytron_mean_reward": ("gauge", "Mean reward of the answers.", lambda stats: stats.accuracy.mean),
+    "delaytron_mean_reward": ("gauge", "Mean reward of the answers.", lambda stats: stats.mean_reward),
+    "delaytron_accuracy": (
+        "gauge",
+        "Mean reward so far, with a 0 for each decision that expired as wrong.",
+        lambda stats: stats.accuracy.mean,
+    ),
+    "delaytron_accuracy_low": ("gauge", "The same if all open decisions were wrong.", lambda stats: stats.accuracy.low),
+    "delaytron_accuracy_high": (
+        "gauge",
+        "The same if all open decisions, and those that can be corrected, were right.",
+        lambda stats: stats.accuracy.high,
+    ),
+    "delaytron_challenger": (
+        "gauge",
+        "Whether a challenger learns beside the model (1) or not (0).",
+        of_drift(lambda drift: int(drift.challenger)),
+    ),
+    "delaytron_challengers_born_total": (
+        "counter",
+        "Challengers that began because rewards fell.",
+        of_drift(lambda drift: drift.born),
+    ),
+    "delaytron_challengers_won_total": (
+        "counter",
+        "Challengers that took over, and forecast better.",
+        of_drift(lambda drift: drift.won),
+    ),
+    "delaytron_challengers_dropped_total": (
+        "counter",
+        "Challengers that were given up: the model forecast better.",
+        of_drift(lambda drift: drift.dropped),
+    ),
 }
 
 

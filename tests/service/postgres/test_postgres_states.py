@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import delaytron as dt
+from changing import CALM, CLASSES, permuted, rows_of
 from delaytron.journal.store import Fact, Snapshot
 from delaytron.learners.predictions import look
 from delaytron.model import facts
@@ -123,6 +124,35 @@ def test_a_fact_has_the_round_of_its_place_and_the_probability_of_its_front_end(
     assert [one.label for one in decided] == [0, 2, 0]
     assert [fact.seq for fact in model.new] == [1, 2, 3]
     assert [fact.now for fact in model.new] == [Moment(50, 50), Moment(49, 50), Moment(48, 50)]
+
+
+def test_the_learner_says_what_front_ends_cannot_know_of_challengers(caplog):
+    recipe = read_recipe(CLASSES, "gated_logit", {"features": 3, "bits": 6, "ngrams": 1}, WAITING, 5, {})
+    front = unpublished(recipe).state
+    rows, kinds = rows_of(900)
+    model = FoldedModel(7, recipe)
+    for t in range(900):
+        play = front.learner.play_round(front.encoder.encode(rows[t]), np.arange(3))
+        answer = facts.encode(float(permuted(t, play.label, kinds[t])))
+        made = Arrived(0, facts.RECORDED, f"r{t}", t, facts.encode_decided(play, None))
+        model.fold([made, Arrived(0, facts.ANSWERED, f"r{t}", t, answer)])
+        if t % 20 == 0:
+            front = read_published(pack_published(model.state, recipe, model.stats(t), {}), "it").state
+    decided = [facts.decode_decided(fact.body) for fact in model.new if fact.kind == facts.RECORDED]
+    changes = {one.round: one.changed for one in decided if one.changed}
+    assert changes[min(changes)] == ("born",)
+    assert CALM < min(changes) < CALM + 200
+    happened = [(number, what) for number, changed in changes.items() for what in changed]
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if not line.startswith("model number 7: ")] == []
+    assert all(f"{what} in round {number}:" in line for (number, what), line in zip(happened, lines, strict=True))
+    drift = read_published(pack_published(model.state, recipe, model.stats(900), {}), "it").stats.drift
+    assert (drift.born, drift.won, drift.dropped) == model.state.tally.changes
+    assert drift.born + drift.won + drift.dropped == len(happened) > 0
+    again = FoldedModel(7, recipe)
+    again.replay(model.new)
+    assert digest(again.state, recipe) == digest(model.state, recipe)
+    assert len(caplog.records) == len(lines)
 
 
 def test_the_clock_goes_on_over_a_snapshot():

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 import psycopg
+from msgspec.structs import replace
 from psycopg import IsolationLevel
 
 from delaytron.answers import Status
@@ -25,6 +26,7 @@ from delaytron.errors import DelaytronError, InvalidInput, JournalError
 from delaytron.journal.store import KEPT_SNAPSHOTS, REPLIES_KEPT, Fact, Snapshot
 from delaytron.learners.book import Book
 from delaytron.model import facts
+from delaytron.model.drift import log_changes
 from delaytron.model.facts import Expire, Release
 from delaytron.model.recipe import NS, Recipe
 from delaytron.model.snapshots import compress, digest, pack_state, read_snapshot
@@ -111,11 +113,19 @@ class FoldedModel:
     def fold(self, arrived: Iterable[Arrived]) -> None:
         """Turn rows of the inbox into facts, and apply them."""
         for row in arrived:
-            body = row.body
             if row.kind == facts.RECORDED:
-                # A front end counts only its own rounds; the true round is the order of the facts.
-                body = facts.encode(msgspec.structs.replace(facts.decode_decided(body), round=self.state.rounds + 1))
-            self._append(row.kind, row.id, row.wall, body)
+                self._append_decision(row)
+            else:
+                self._append(row.kind, row.id, row.wall, row.body)
+
+    def _append_decision(self, row: Arrived) -> None:
+        """Append a decision with what its front end could not know: its round, and what happened to challengers."""
+        # A front end counts only its own rounds; the true round is the order of the facts.
+        decided = replace(facts.decode_decided(row.body), round=self.state.rounds + 1, changed=None)
+        self._append(row.kind, row.id, row.wall, facts.encode(decided))
+        changed = self.state.changed
+        log_changes(f"model number {self.number}", decided.round, changed)
+        self.new[-1] = self.new[-1]._replace(body=facts.encode(replace(decided, changed=changed)))
 
     def due(self, wall: int, most: int) -> list[Expire | Release]:
         """Return the decisions to expire and to release, some of them if they are many."""

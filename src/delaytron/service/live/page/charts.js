@@ -9,6 +9,9 @@ const TOP = 8;
 const BOTTOM = 20;
 const SHORTEST = 30; // seconds that an axis of time shows at least
 const TICK_WIDTH = 76; // pixels
+const LETTER = 6; // pixels, about, of a word beside an event
+const EVENT_ROWS = 3;
+const EVENT_HEIGHT = 13; // pixels
 const TIME_STEPS = [5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800];
 
 // The size, the axes, and a place that is pointed at by the mouse or with the arrow keys.
@@ -85,10 +88,11 @@ export class Chart {
 }
 
 // `line` and `band` name numbers of a point; `axis` makes the levels of a range, `format` prints one, `describe` a point.
+// `between` returns the words for what happened from one point to the next; it is marked where the second one is.
 export class TimeChart extends Chart {
-  constructor(figure, { line, band = [], axis, format, describe }) {
+  constructor(figure, { line, band = [], axis, format, describe, between = () => [] }) {
     super(figure);
-    Object.assign(this, { line, band, axis, format, describe });
+    Object.assign(this, { line, band, axis, format, describe, between });
   }
 
   draw(points, now) {
@@ -110,7 +114,8 @@ export class TimeChart extends Chart {
     const names = [this.line, ...this.band];
     const values = this.data.flatMap((point) => names.map((name) => point[name])).filter(isKnown);
     const levels = this.axis(Math.min(...values, Infinity), Math.max(...values, -Infinity));
-    return [...this.levels(levels, this.format), ...this.times(), ...this.areas(), ...this.lines(), ...this.marks()];
+    const drawings = [this.levels(levels, this.format), this.times(), this.areas(), this.lines(), this.events()];
+    return [...drawings.flat(), ...this.marks()];
   }
 
   place(point, name) {
@@ -128,6 +133,32 @@ export class TimeChart extends Chart {
   lines() {
     const along = (run) => `M${run.map((point) => this.place(point, this.line)).join("L")}h0.01`; // a single point, too
     return [drawn("path", { d: runs(this.data, this.line).map(along).join(""), class: "line" })];
+  }
+
+  // Words that would overlap those before stand one line lower.
+  events() {
+    const [lines, texts] = [[], []];
+    let free = -Infinity;
+    let row = 0;
+    for (const [point, text] of this.happened()) {
+      const x = this.x(point.t);
+      const width = LETTER * text.length + 8;
+      const isLeft = x + width > this.width - RIGHT;
+      const begin = isLeft ? x - width : x;
+      row = begin < free ? (row + 1) % EVENT_ROWS : 0;
+      free = Math.max(free, begin + width);
+      const place = { x: (x + (isLeft ? -4 : 4)).toFixed(1), y: TOP + 10 + EVENT_HEIGHT * row };
+      const line = { x1: x.toFixed(1), x2: x.toFixed(1), y1: TOP, y2: this.height - BOTTOM, class: "event" };
+      const words = { ...place, class: "event", "text-anchor": isLeft ? "end" : "start" };
+      lines.push(drawn("line", line));
+      texts.push(drawn("text", words, text));
+    }
+    return [...lines, ...texts];
+  }
+
+  happened() {
+    const pairs = this.data.slice(1).map((point, i) => [point, this.between(this.data[i], point).join(", ")]);
+    return pairs.filter(([, text]) => text);
   }
 
   times() {
@@ -149,7 +180,8 @@ export class TimeChart extends Chart {
       return [];
     }
     const time = this.pointed === null ? "" : `${clock(new Date(1000 * shown.t))} · `;
-    this.say(this.describe(last), time + this.describe(shown));
+    const events = this.pointed === null ? [] : this.happened().filter(([point]) => point === shown);
+    this.say(this.describe(last), [time + this.describe(shown), ...events.map(([, text]) => text)].join(" · "));
     return this.pointed === null ? [] : this.pointer(shown);
   }
 

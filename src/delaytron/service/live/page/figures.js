@@ -2,7 +2,7 @@
 
 import { TimeChart } from "./charts.js";
 import { find, setText } from "./dom.js";
-import { count, duration, percent, rate, roundNumbers, several } from "./numbers.js";
+import { clock, count, duration, percent, rate, roundNumbers, several } from "./numbers.js";
 import { Series } from "./series.js";
 import { showClasses } from "./tables.js";
 import { WaitsChart } from "./waits.js";
@@ -24,6 +24,13 @@ function accuracyOf({ accuracy, low, high }) {
   return `${accuracy === null ? "no answer yet" : percent(accuracy)}, between ${percent(low)} and ${percent(high)}`;
 }
 
+const CHANGES = ["born", "won", "dropped"];
+
+// What happened to challengers from one point to the next.
+function changesBetween(before, point) {
+  return before.drift && point.drift ? CHANGES.filter((what) => point.drift[what] > before.drift[what]) : [];
+}
+
 const CHARTS = {
   "#accuracy-chart": {
     line: "accuracy",
@@ -31,6 +38,7 @@ const CHARTS = {
     axis: shares,
     format: (share) => `${Math.round(100 * share)} %`,
     describe: accuracyOf,
+    between: (before, point) => changesBetween(before, point).map((what) => `challenger ${what}`),
   },
   "#rate-chart": { line: "rate", axis: amounts, format: rounded, describe: (point) => `${rate(point.rate)} per second` },
   "#open-chart": { line: "open", axis: amounts, format: rounded, describe: (point) => `${count(point.open)} open` },
@@ -56,8 +64,8 @@ export class Figures {
     this.stats = stats;
     this.since = now();
     this.isLive = true;
-    const { mean: accuracy, low, high } = stats.accuracy;
-    this.series.add({ t: this.since, accuracy, low, high, rate: stats.decisions_per_second, open: stats.open });
+    const { accuracy: { mean: accuracy, low, high }, decisions_per_second: rate, open, drift } = stats;
+    this.series.add({ t: this.since, accuracy, low, high, rate, open, drift });
     this.waits.draw(stats.waits);
     showClasses(find("#classes", this.root), stats.classes);
     this.showTiles(stats);
@@ -88,11 +96,13 @@ export class Figures {
   showTiles(stats) {
     const { mean, low, high } = stats.accuracy;
     const range = `${percent(low)} to ${percent(high)} with the open ones`;
-    this.tile("#accuracy", percent(mean), stats.open ? range : stats.answered ? "nothing is open" : "no answer yet");
+    this.tile("#accuracy", percent(mean), high > low ? range : mean === null ? "no answer yet" : "nothing is open");
     this.tile("#rate", rate(stats.decisions_per_second), `${several(stats.decisions, "decision", "decisions")} in all`);
     const recent = stats.exploration === null ? "no decision in the last minute" : "in the last minute";
     this.tile("#exploration", percent(stats.exploration), recent);
     this.tile("#answered", count(stats.answered), othersOf(stats));
+    find("#drift", this.root).hidden = !stats.drift;
+    if (stats.drift) this.tile("#drift", stats.drift.challenger ? "learning" : "none", changesOf(stats.drift));
   }
 
   showOldest(stats, seconds) {
@@ -100,6 +110,12 @@ export class Figures {
     const age = oldest === null ? "nothing waits" : `oldest: ${duration(oldest + seconds)}`;
     this.tile("#open", count(stats.open), age);
   }
+}
+
+function changesOf(drift) {
+  if (drift.changed_at === null) return "none was born yet";
+  const counts = CHANGES.map((what) => `${count(drift[what])} ${what}`).join(", ");
+  return `${counts}; last change ${clock(new Date(drift.changed_at))}`;
 }
 
 function othersOf(stats) {
