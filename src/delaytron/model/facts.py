@@ -121,7 +121,7 @@ class Decided(msgspec.Struct, array_like=True, frozen=True):
     prob: float
     extra: bytes
     names: tuple[tuple[int, str], ...]
-    changed: Changed | None = ()
+    changed: Changed | None
 
     @property
     def row(self) -> Row:

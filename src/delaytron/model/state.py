@@ -96,9 +96,8 @@ class Tally:
     def from_json(cls, stored: dict[str, Any]) -> "Tally":
         """Return the counts that `as_json` wrote; raise KeyError or TypeError if one is missing."""
         tally = cls(len(stored["played"]))
-        added = {"changes": (), "changed_at": None}  # since the first snapshots were stored
         for name in vars(tally):
-            setattr(tally, name, stored[name] if name not in added else stored.get(name, added[name]))
+            setattr(tally, name, stored[name])
         tally.changes = tuple(tally.changes)
         return tally
 
