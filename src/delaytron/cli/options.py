@@ -13,6 +13,7 @@ import typer
 from delaytron import datasets, delays
 from delaytron.checks import check_choice, check_number
 from delaytron.datasets.files import FORMATS
+from delaytron.delays.dependent import traces
 from delaytron.delays.models import ALLOWED
 from delaytron.errors import InvalidInput, Setting, Spelling, python_spelling
 from delaytron.experiments.compare import load_for_tuning
@@ -93,10 +94,8 @@ def read_delays(texts: Sequence[str]) -> list[str]:
     plain = {text: all(piece.strip().isdecimal() for piece in text.split(",")) for text in texts}
     found = list(dict.fromkeys(piece.strip() for t in texts for piece in (t.split(",") if plain[t] else [t])))
     for text in found:
-        delay = delays.parse(text)
-        model = delay.model if isinstance(delay, delays.WithMissing) else delay
-        if isinstance(model, delays.Trace):
-            print_notes(trace_notes(model, f"{model},wait={{}},rate=R", f"--delay {model},rate=R"))
+        for trace in traces(delays.parse(text)):
+            print_notes(trace_notes(trace, f"{trace},wait={{}},rate=R", f"--delay {trace},rate=R"))
     return found
 
 

@@ -87,6 +87,9 @@ def load(
     data = choose_form(rescale(make(**options), scaling))
     if seed is None:
         return data
+    if data.delays is not None:
+        problem = (Setting("shuffle"), " would tear the rows from the order of their decisions")
+        raise InvalidInput(problem, "leave it out; the delay 'shuffled' shuffles the delays over the rows")
     order = random_stream(seed, "shuffle").permutation(data.n_rows)
     note = f"rows: in a random order (seed {seed})"
     return replace(data, X=data.X[order], y=data.y[order], notes=(*data.notes, note))

@@ -13,7 +13,8 @@ import msgspec
 from delaytron._version import __version__
 from delaytron.checks import check_choice, check_distinct, check_integer
 from delaytron.datasets import is_drawn, names_file
-from delaytron.delays import Delay, Trace, WithMissing, as_delay
+from delaytron.delays import Delay, as_delay
+from delaytron.delays.dependent import traces
 from delaytron.errors import InvalidInput
 from delaytron.experiments.compare import TUNING_SEED_OFFSET
 from delaytron.files.atomic import cannot
@@ -107,9 +108,9 @@ class Condition(NamedTuple):
 
 
 def delays_digest(delay: Delay) -> str:
-    """Return the SHA-256 of recorded delays; "" for other delay models."""
-    model = delay.model if isinstance(delay, WithMissing) else delay
-    return sha256(model.delays.tobytes()).hexdigest() if isinstance(model, Trace) else ""
+    """Return the SHA-256 of all recorded delays in a model; "" for a model without."""
+    recorded = [trace.delays.tobytes() for trace in traces(delay)]
+    return sha256(b"".join(recorded)).hexdigest() if recorded else ""
 
 
 def recorded_delay(delay: str, recorded: str) -> Delay:

@@ -180,7 +180,7 @@ def fitted_weights(data: Dataset) -> Iterator[tuple[str, Array]]:
 
 def rows_of(data: Dataset, some: slice) -> Dataset:
     """Return some of the rows as a data set."""
-    return replace(data, X=data.X[some], y=data.y[some])
+    return replace(data, X=data.X[some], y=data.y[some], delays=None)
 
 
 class Regret(NamedTuple):
