@@ -50,11 +50,19 @@ class SimulationConfig(NamedTuple):
     losses: bool = False
     labelled: Labelled | None = None
 
-    def bytes_per_round(self, expiry: Expiry) -> int:
-        """Return the memory that a round of a scenario takes while it is made."""
-        if depends_on_outcome(self.delay):
-            return BYTES_PER_CONDITIONAL_ROUND
-        return BYTES_PER_EXPIRING_ROUND if expiry.expires else BYTES_PER_ROUND
+
+def bytes_per_round(delay: Delay, expires: bool) -> int:
+    """Return the memory that a round of a scenario takes while it is made.
+
+    Examples
+    --------
+    >>> from delaytron.delays import Uniform
+    >>> bytes_per_round(Uniform(100), expires=False)
+    28
+    """
+    if depends_on_outcome(delay):
+        return BYTES_PER_CONDITIONAL_ROUND
+    return BYTES_PER_EXPIRING_ROUND if expires else BYTES_PER_ROUND
 
 
 class Noise(NamedTuple):

@@ -28,6 +28,7 @@ from delaytron.simulation.scenarios import (
     SAMPLINGS,
     Noise,
     SimulationConfig,
+    bytes_per_round,
     checkpoints,
     empty_log,
     make_scenarios,
@@ -131,7 +132,7 @@ def play_all(plan: BatchPlan, learners: list[Learner], jobs: list[Job], n_jobs: 
         most = min(BATCH_RUNS, -(-len(group) // threads))
         if pattern.rule.per_round_state:  # its size is known only when it is played
             most = 1
-        scenario_bytes = plan.config.n_rounds * plan.config.bytes_per_round(pattern.book.expiry)
+        scenario_bytes = plan.config.n_rounds * bytes_per_round(plan.config.delay, pattern.book.expiry.expires)
         state_bytes = pattern._state_bytes(plan.data.sparse)
         batch: list[Job] = []
         for job in group:
