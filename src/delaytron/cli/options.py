@@ -220,7 +220,13 @@ Format = Annotated[
 ]
 Scale = Annotated[str | None, typer.Option(help="unit (rows to norm 1) or standard (columns to mean 0, deviation 1).")]
 Bias = Annotated[bool, typer.Option("--bias", help="Append a column of ones.")]
-Input = Annotated[str | None, typer.Option(help="Of fashion_mnist: cnn or pixels.", show_default="cnn")]
+Input = Annotated[
+    str | None,
+    typer.Option(help="Of fashion_mnist: cnn or pixels; of hotel_resort: words or numbers.", show_default="cnn, words"),
+]
+Groups = Annotated[
+    int | None, typer.Option(help="Of incidents: only those of the N largest groups.", show_default="all 63")
+]
 Part = Annotated[
     str | None, typer.Option(help="Of a data set with a published split: all, train or test.", show_default="all")
 ]
@@ -253,13 +259,14 @@ class DataOptions:
     shuffle: Shuffle = False
     samples: Samples = None
     input: Input = None
+    groups: Groups = None
     part: Part = None
 
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given, by their names in `datasets.load`."""
         if self.input is not None:
-            check_choice("input", self.input, ("cnn", "pixels"))
+            check_choice("input", self.input, ("cnn", "pixels", "words", "numbers"))
         return {LOADED_AS.get(name, name): value for name, value in self._asked.items()}
 
     @property

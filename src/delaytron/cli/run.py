@@ -364,9 +364,9 @@ def _open_stream(path: str, how_to_load: DataOptions) -> datasets.FileStream:
     if path in datasets.DATASETS:
         raise InvalidInput(f"--stream reads files, and {path} is a named data set", "leave --stream out")
     given: Any = how_to_load.given
-    if given.keys() & {"n_samples", "features", "part"}:
+    if given.keys() & {"n_samples", "features", "part", "groups"}:
         raise InvalidInput(
-            "--samples, --input and --part are for named data sets, --stream is for files", "leave one out"
+            "--samples, --input, --part and --groups are for named data sets, --stream is for files", "leave one out"
         )
     if "decided" in given or "answered" in given:
         raise InvalidInput("--decided needs all rows in memory, to sort them", "leave --stream out")

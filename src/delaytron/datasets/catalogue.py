@@ -165,6 +165,23 @@ SYNSEP = Card(
     sparse=True,
 )
 
+HOTEL_RESORT = Card(
+    title="Bookings of a hotel, with times: was the guest there, or cancelled before, or missed?",
+    class_names=("Canceled", "Check-Out", "No-Show"),
+    counts={"all": (10831, 28938, 291)},
+    n_features=7042,
+    nonzeros=0.00341,
+    origin="prepare",
+    source="https://doi.org/10.1016/j.dib.2018.11.126",
+    licence="CC BY 4.0",
+    citation="Antonio, N., de Almeida, A. and Nunes, L. (2019). Hotel booking demand datasets. Data in Brief 22, "
+    "41-49.",
+    files={"all": (File("logs/hotel_resort.csv.gz", recipe=PREPARE),)},
+    sparse=True,
+    recorded=True,
+)
+HOTEL_NUMBERS = HOTEL_RESORT._replace(n_features=606, nonzeros=0.0285)
+
 CARDS = {
     "cifar10": Card(
         title="Photographs of ten kinds of things, by features of VGG-16.",
@@ -283,21 +300,7 @@ CARDS = {
         files={"train": (NEWS20_COUNTS,), "test": (NEWS20_COUNTS,)},
         sparse=True,
     ),
-    "hotel_resort": Card(
-        title="Bookings of a hotel, with times: was the guest there, or cancelled before, or missed?",
-        class_names=("Canceled", "Check-Out", "No-Show"),
-        counts={"all": (10831, 28938, 291)},
-        n_features=606,
-        nonzeros=0.0285,
-        origin="prepare",
-        source="https://doi.org/10.1016/j.dib.2018.11.126",
-        licence="CC BY 4.0",
-        citation="Antonio, N., de Almeida, A. and Nunes, L. (2019). Hotel booking demand datasets. Data in Brief 22, "
-        "41-49.",
-        files={"all": (File("logs/hotel_resort.csv.gz", recipe=PREPARE),)},
-        sparse=True,
-        recorded=True,
-    ),
+    "hotel_resort": HOTEL_RESORT,
     "incidents": Card(
         title="Incidents of a service desk, with times: which group of people solved it?",
         class_names=(

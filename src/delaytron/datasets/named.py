@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import check_choice, check_integer, is_sparse, stack_rows
-from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS, NEWS20_ARCHIVE, NEWS20_COUNTS, Card, File
+from delaytron.datasets.catalogue import (
+    CARDS,
+    FASHION_PIXELS,
+    HOTEL_NUMBERS,
+    NEWS20_ARCHIVE,
+    NEWS20_COUNTS,
+    Card,
+    File,
+)
 from delaytron.datasets.dataset import Block, Dataset, largest_classes
 from delaytron.datasets.files import FORMATS
 from delaytron.errors import InvalidInput
@@ -35,6 +43,11 @@ SEXES = ("F", "I", "M")  # female, infant, male
 HOTEL_WORDS = (
     *("arrival_date_month", "meal", "country", "market_segment", "distribution_channel", "reserved_room_type"),
     *("deposit_type", "agent", "company", "customer_type"),
+)
+HOTEL_COUNTS = (
+    *("lead_time", "arrival_date_year", "arrival_date_day_of_month", "stays_in_weekend_nights", "stays_in_week_nights"),
+    *("adults", "children", "babies", "is_repeated_guest", "previous_cancellations", "previous_bookings_not_canceled"),
+    *("adr", "required_car_parking_spaces", "total_of_special_requests"),
 )
 INCIDENT_CODES = (
     *("caller_id", "opened_by", "contact_type", "location", "category", "u_symptom", "impact", "urgency", "priority"),
@@ -319,16 +332,22 @@ def ecoli() -> Dataset:
 # Logs of decisions and answers with their times
 
 
-def hotel_resort() -> Dataset:
+def hotel_resort(features: str = "words") -> Dataset:
     """Return bookings of a hotel in the order in which they were made: the guest came, cancelled or missed.
 
     The answer is known when the guest leaves, cancels or does not come, so `delays` depend on it: half of the stays are
-    answered within 42 days, half of the cancellations within 21. The 24 columns known at booking or shortly after are
-    one-hot where they hold words or codes, else numbers.
+    answered within 42 days, half of the cancellations within 21.
+
+    Parameters
+    ----------
+    features : {"words", "numbers"}
+        Of the 24 columns known at booking or shortly after: every cell as a word, so one-hot, as `dt.Model` reads text;
+        or only those that hold words or codes, and the other 14 as numbers.
     """
-    return assemble(
-        "hotel_resort", CARDS["hotel_resort"], partial(_read_log, "hotel_resort", "outcome", HOTEL_WORDS, ())
-    )
+    typed = check_choice("features", features, ["words", "numbers"]) == "numbers"
+    card = HOTEL_NUMBERS if typed else CARDS["hotel_resort"]
+    words = HOTEL_WORDS if typed else (*HOTEL_WORDS, *HOTEL_COUNTS)
+    return assemble("hotel_resort", card, partial(_read_log, card, "outcome", words, ()))
 
 
 def incidents(groups: int | None = None) -> Dataset:
@@ -343,17 +362,17 @@ def incidents(groups: int | None = None) -> Dataset:
         Keep only the incidents of this many groups, the largest; `delays` then count the incidents that are kept.
     """
     card = CARDS["incidents"]
-    data = assemble("incidents", card, partial(_read_log, "incidents", "group", INCIDENT_CODES, ("first_assignment",)))
+    data = assemble("incidents", card, partial(_read_log, card, "group", INCIDENT_CODES, ("first_assignment",)))
     if groups is None:
         return data
     most = check_integer("groups", groups, at_least=2, at_most=len(card.class_names))
     return largest_classes(data, most)
 
 
-def _read_log(name: str, label: str, words: Sequence[str], dropped: Sequence[str], _: str, path: Path) -> Block:
+def _read_log(card: Card, label: str, words: Sequence[str], dropped: Sequence[str], _: str, path: Path) -> Block:
     times = {"decided": "decided", "answered": "answered"}
     block = FORMATS["csv"].read(path, label=label, categorical=words, drop=dropped, missing="impute", **times)
-    return block._replace(labels=class_numbers(CARDS[name], np.array([*map(str, block.labels.tolist())])))
+    return block._replace(labels=class_numbers(card, np.array([*map(str, block.labels.tolist())])))
 
 
 # Documents
