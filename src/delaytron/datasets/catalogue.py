@@ -166,7 +166,7 @@ SYNSEP = Card(
 )
 
 HOTEL_RESORT = Card(
-    title="Bookings of a hotel, with times: was the guest there, or cancelled before, or missed?",
+    title="Bookings of a hotel, with times: stays, cancellations, no-shows.",
     class_names=("Canceled", "Check-Out", "No-Show"),
     counts={"all": (10831, 28938, 291)},
     n_features=7042,
@@ -302,7 +302,7 @@ CARDS = {
     ),
     "hotel_resort": HOTEL_RESORT,
     "incidents": Card(
-        title="Incidents of a service desk, with times: which group of people solved it?",
+        title="Incidents of a service desk, with times: which group solved it?",
         class_names=(
             *map(str, (2, 3, 5, 6, 9, 10, 12, 13, 14, 15, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32)),
             *map(str, (33, 34, 35, 36, 37, 39, 43, 44, 45, 46, 47, 48, 49, 50, 51, 53, 54, 55, 56, 57, 58, 59, 60, 61)),

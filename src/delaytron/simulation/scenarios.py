@@ -29,7 +29,7 @@ CHECKPOINTS = 64  # rounds at which errors are noted
 SAMPLINGS = ("replacement", "epochs")  # how rows are drawn when rounds exceed them
 BYTES_PER_ROUND = 28  # of one scenario: 20 that stay, and 8 for the delays while they are sorted
 BYTES_PER_EXPIRING_ROUND = 140  # where answers expire, most of it while the events are sorted
-BYTES_PER_CONDITIONAL_ROUND = 260  # where delays depend on the outcome
+BYTES_PER_CONDITIONAL_ROUND = 220  # where delays depend on the outcome
 
 
 class SimulationConfig(NamedTuple):
@@ -310,8 +310,8 @@ def conditional_events(right: Ints, wrong: Ints, expiry: Expiry) -> Events:
     planned = []
     for one, other in zip(planned_events(right, expiry), planned_events(wrong, expiry), strict=True):
         same = (one.due == other.due) & (one.kinds == other.kinds)
-        planned.append(one._replace(kinds=np.where(same, one.kinds, one.kinds | IF_RIGHT)))
-        planned.append(Planned(np.where(same, right.size, other.due), other.kinds | IF_WRONG))
+        planned.append(one._replace(kinds=np.where(same, one.kinds, one.kinds | np.uint8(IF_RIGHT))))
+        planned.append(Planned(np.where(same, right.size, other.due), other.kinds | np.uint8(IF_WRONG)))
     return in_order(right.size, planned)
 
 
@@ -319,37 +319,30 @@ class Planned(NamedTuple):
     """An event for each round: when it is due, after the last round if there is none, and of which kind."""
 
     due: Ints
-    kinds: Ints
+    kinds: Bytes
 
 
 def planned_events(delays: Ints, expiry: Expiry) -> list[Planned]:
     """Return what ends the wait of each round and, where an expiry counts as wrong, what corrects it later."""
     rounds = np.arange(delays.size)
     late = delays > expiry.rounds
-    planned = [Planned(rounds + np.minimum(delays, expiry.rounds), np.where(late, expiry.kind, ANSWER_EVENT))]
+    kinds = np.where(late, np.uint8(expiry.kind), np.uint8(ANSWER_EVENT))
+    planned = [Planned(rounds + np.minimum(delays, expiry.rounds), kinds)]
     if expiry.as_wrong:
-        corrected = late & (delays <= expiry.release_rounds)
-        planned.append(
-            Planned(np.where(corrected, rounds + delays, delays.size), np.full(delays.size, CORRECTION_EVENT))
-        )
+        corrected = np.where(late & (delays <= expiry.release_rounds), rounds + delays, delays.size)
+        planned.append(Planned(corrected, np.full(delays.size, CORRECTION_EVENT, np.uint8)))
     return planned
 
 
 def in_order(n_rounds: int, planned: Sequence[Planned]) -> Events:
     """Return the events that are due before the end; of a round of delivery, ascending in the round they concern."""
     coming = [np.flatnonzero(one.due < n_rounds) for one in planned]
-    about = np.concatenate(coming)
     due, kinds = (
         np.concatenate([column[rounds] for column, rounds in zip(columns, coming, strict=True)])
         for columns in zip(*planned, strict=True)
     )
+    about = np.concatenate(coming).astype(np.uint32)
     order = np.lexsort((about, due))
-    starts = np.searchsorted(due[order], np.arange(n_rounds + 1))
-    longest = int((due[order] - about[order]).max(initial=0))
-    return Events(
-        starts.astype(np.uint32),
-        about[order].astype(np.uint32),
-        kinds[order].astype(np.uint8),
-        np.empty(0, np.uint32),
-        longest,
-    )
+    due, about, kinds = due[order], about[order], kinds[order]
+    starts = np.searchsorted(due, np.arange(n_rounds + 1)).astype(np.uint32)
+    return Events(starts, about, kinds, np.empty(0, np.uint32), int((due - about).max(initial=0)))
