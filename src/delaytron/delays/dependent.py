@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delaytron.checks import did_you_mean
-from delaytron.delays.models import OWN, SHUFFLED, ByClass, ByOutcome, Delay, OfRows, WithMissing, as_delay
+from delaytron.delays.models import OWN, SHUFFLED, ByClass, ByOutcome, Delay, OfRows, WithMissing, as_delay, one_line
 from delaytron.delays.traces import Trace
 from delaytron.errors import InvalidInput, Setting
 from delaytron.records import Ints
@@ -86,7 +86,7 @@ def as_independent(value: Any, what: str) -> Delay:
     if depends_on_outcome(delay) or depends_on_rows(delay):
         on = "outcomes" if depends_on_outcome(delay) else "rows"
         raise InvalidInput(
-            f"{what} needs delays that do not depend on {on}, got {delay}",
+            f"{what} needs delays that do not depend on {on}, got {one_line(delay)}",
             "take another delay, such as lognormal:100,1.5",
             parameter="delay",
             value=str(delay),
@@ -137,8 +137,10 @@ def check_fits(delay: Delay, data: Labelled, n_rounds: int) -> None:
             for name in part.models:
                 if name not in data.class_names:
                     near = did_you_mean(name, data.class_names) or f"the first one is {data.class_names[0]}"
-                    raise InvalidInput(f"the delay {part} names {name!r}, which is not a class of the data", near)
+                    raise InvalidInput(
+                        f"the delay {one_line(part)} names {name!r}, which is not a class of the data", near
+                    )
             left = [name for name in data.class_names if name not in part.models]
             if part.default is None and left:
-                problem = f"the delay {part} has no model for the class {left[0]!r}"
+                problem = f"the delay {one_line(part)} has no model for the class {left[0]!r}"
                 raise InvalidInput(problem, "give a default, in text /else=MODEL")

@@ -241,10 +241,15 @@ def _by_name(models: Any) -> dict[str, Delay]:
     return {str(name): _part("models", model, (ByOutcome, ByClass)) for name, model in models.items()}
 
 
+def one_line(delay: Delay) -> str:
+    """Return the text of a model for a message: names of classes may have line breaks."""
+    return " ".join(str(delay).split())
+
+
 def _refuse_alone(model: Delay, why: str) -> NoReturn:
     """Raise InvalidInput where a delay is drawn without what it depends on."""
     raise InvalidInput(
-        f"the delay {model} {why}, which is not known here",
+        f"the delay {one_line(model)} {why}, which is not known here",
         "play it by simulate, compare or an experiment",
         parameter="delay",
         value=str(model),

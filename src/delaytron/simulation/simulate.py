@@ -15,6 +15,7 @@ from delaytron.checks import as_stream, check_bool, check_choice, check_integer,
 from delaytron.datasets import Dataset, FileStream, as_dataset
 from delaytron.delays import Delay, OfRows, as_delay
 from delaytron.delays.dependent import Labelled, check_fits, depends_on_rows
+from delaytron.delays.models import one_line
 from delaytron.errors import InvalidInput
 from delaytron.errors import Setting as Mention
 from delaytron.learners import LEARNERS, Learner
@@ -381,7 +382,9 @@ def labels_for(delay: Delay, data: Dataset | FileStream, n_rounds: int) -> Label
     if not depends_on_rows(delay):
         return None
     if isinstance(data, FileStream):
-        raise InvalidInput(f"the delay {delay} depends on the rows, which a stream reads later", "load the file whole")
+        raise InvalidInput(
+            f"the delay {one_line(delay)} depends on the rows, which a stream reads later", "load the file whole"
+        )
     labelled = Labelled(data.y, data.class_names, data.delays)
     check_fits(delay, labelled, n_rounds)
     return labelled
