@@ -139,3 +139,11 @@ def test_what_needs_delays_of_chance_alone_says_so():
         assert "\n" not in str(caught.value)
         with pytest.raises(dt.InvalidInput, match="is not known here"):
             dt.delays.parse(delay).sample(3, np.random.default_rng(0))
+
+
+def test_delays_of_a_run_are_known_if_they_do_not_depend_on_its_outcomes():
+    result = dt.simulate("banditron", DATA, runs=2, gamma=0.2)
+    assert dt.theory.delays_of(result, 1).tolist() == OWN.tolist()
+    result = dt.simulate("banditron", DATA, delay="right=1/wrong=9", gamma=0.2)
+    with pytest.raises(dt.InvalidInput, match="depend on outcomes: right=uniform:1/wrong=uniform:9"):
+        dt.theory.delays_of(result, 0)

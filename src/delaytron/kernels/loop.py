@@ -85,9 +85,7 @@ def play_block(
             x, y = example(stream, scenario.rows[s])
             c = s & ring
             past = Play(before[0] + s + 1, x, log.greedy[c], log.label[c], log.prob[c], log.extra[c])
-            right = is_correct(past.label, past.extra, y)
-            if scenario.flips.size and scenario.flips[s] >> right & 1:
-                right = not right
+            right = reported(scenario, s, is_correct(past.label, past.extra, y))
             kind = scenario.kinds[a] if scenario.kinds.size else ANSWER_EVENT
             if conditional:
                 if not happens(kind, right):
@@ -105,6 +103,14 @@ def play_block(
 
 
 @kernel
+def reported(scenario: Scenarios, s: int, right: bool) -> bool:
+    """Return whether the answer to round `s` says "right": noise may have flipped it."""
+    if scenario.flips.size and scenario.flips[s] >> right & 1:
+        return not right
+    return right
+
+
+@kernel
 def happens(kind: int, right: bool) -> bool:
     """Return whether an event takes place, given what the answer to its round says."""
     return kind <= KIND_BITS or ((kind & IF_RIGHT) > 0) == right
@@ -117,9 +123,7 @@ def count_ended(stream: Stream, scenario: Scenarios, log: RoundRing, first: int,
     count = 0
     for a in range(first, last):
         s = scenario.arrivals[a]
-        right = is_correct(log.label[s & ring], log.extra[s & ring], stream.y[scenario.rows[s]])
-        if scenario.flips.size and scenario.flips[s] >> right & 1:
-            right = not right
+        right = reported(scenario, s, is_correct(log.label[s & ring], log.extra[s & ring], stream.y[scenario.rows[s]]))
         kind = scenario.kinds[a]
         if (kind & KIND_BITS) != CORRECTION_EVENT and happens(kind, right):
             count += 1
