@@ -367,7 +367,7 @@ class TestRegistries:
         assert "tracker=cumulative" in learners
 
 
-EXAMPLE_FILES = ("iris.csv", "clicks.parquet", "clicks.svm.gz")
+EXAMPLE_FILES = ("iris.csv", "clicks.parquet", "clicks.svm.gz", "log.csv")
 
 
 def write_example_files():
@@ -380,6 +380,10 @@ def write_example_files():
     )
     with gzip.open("clicks.svm.gz", "wt") as file:
         file.writelines(f"{int(click)} {i % 24 + 1}:1 30:{i / 600}\n" for i, click in enumerate(clicks))
+    with open("log.csv", "w") as file:
+        file.writelines(
+            ["asked,known,words,team\n", *(f"{t},{t + t % 90},{t % 11},{'ab'[t % 2]}\n" for t in range(300))]
+        )
 
 
 class TestHelp:
@@ -610,6 +614,9 @@ class TestTimes:
         expected = dt.simulate("delaytron", data, delay="recorded", runs=2, gamma=0.01)
         assert (row["delay"], row["rounds"]) == ("recorded", 200)
         assert row["final_errors"] == expected.final_error.tolist()
+        shown = delaytron("run", "delaytron", "--data", log, *times)
+        assert "note: delays: rounds from 'asked' to 'known', 20.0% never answered" in shown.stderr
+        assert "note: rows: all 200, in the order of their decisions" in shown.stderr
         more = ["--delay", "shuffled", "--delay", "1,9", "--rounds", "100"]
         rows = json.loads(output_of("run", "delaytron", "--data", log, *times, *more, "--json"))
         assert [(row["delay"], row["rounds"]) for row in rows] == [

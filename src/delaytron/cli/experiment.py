@@ -35,7 +35,6 @@ Examples
 
 delaytron experiment spec.toml --output results
 delaytron experiment spec.toml --only digits --share 0.1
-delaytron experiment hotel_resort --output results/hotel
 """
 
 REPRODUCE_EXAMPLES = """

@@ -63,6 +63,8 @@ def rows_note(given: str, data: datasets.Dataset | datasets.FileStream, n_rounds
     if given in datasets.DATASETS or shuffled or n_rounds > data.n_rows:
         return []
     some = "all" if n_rounds == data.n_rows else f"{n_rounds:,} of"
+    if isinstance(data, datasets.Dataset) and data.delays is not None:
+        return [f"rows: {some} {data.n_rows:,}, in the order of their decisions"]
     return [f"rows: {some} {data.n_rows:,}, in file order; --shuffle mixes them"]
 
 

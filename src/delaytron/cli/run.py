@@ -257,7 +257,7 @@ delaytron run --data digits --delay lognormal:100,1.5+missing:0.2 --json
 delaytron run --data iris.csv --label species --scale standard --bias
 delaytron run --data iris.csv --label species --missing impute --shuffle
 delaytron run ova_logistic --data digits --standardize
-delaytron run --data log.csv --label outcome --decided asked_at --answered known_at
+delaytron run --data log.csv --label team --decided asked --answered known
 delaytron run --delay right=10/wrong=lognormal:500,1
 delaytron run --data clicks.svm.gz --stream --delay 5000
 delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
