@@ -159,7 +159,7 @@ class FittedTable:
         import pyarrow as pa  # noqa: PLC0415 - slow to import
 
         with closing(self.source.read(list(times))) as pieces:
-            table = pa.concat_tables([pa.table(piece) for piece in pieces]).filter(pa.array(kept))
+            table = pa.concat_tables(pieces).filter(pa.array(kept))
         rows = np.flatnonzero(kept)
 
         def place(row: int) -> str:
@@ -170,10 +170,10 @@ class FittedTable:
         order = recorded.order
         ordered = bool((order[1:] > order[:-1]).all())  # then nothing is copied
         share = np.mean(recorded.delays == NEVER)
-        notes = f"delays: rounds from {times[0]!r} to {times[1]!r}, {share:.1%} never answered"
+        note = f"delays: rounds from {times[0]!r} to {times[1]!r}, {share:.1%} never answered"
         moved = "" if ordered else f"; rows sorted by {times[0]!r}"
         X, labels = (block.X, block.labels) if ordered else (block.X[order], block.labels[order])
-        return block._replace(X=X, labels=labels, notes=(*block.notes, notes + moved), delays=recorded.delays)
+        return block._replace(X=X, labels=labels, notes=(*block.notes, note + moved), delays=recorded.delays)
 
     def _check_memory(self) -> None:
         """Raise InvalidInput if this machine has too little memory for the rows."""

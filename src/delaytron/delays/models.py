@@ -195,11 +195,8 @@ class ByClass(_Model):
         pieces = [f"{CLASS}{name}={model}" for name, model in self.models.items()]
         pieces += [] if self.default is None else [f"{ELSE}{self.default}"]
         text = "/".join(pieces)
-        return (
-            text
-            if BETWEEN_CLASSES.split(text) == pieces and not any("=" in name for name in self.models)
-            else repr(self)
-        )
+        is_read = BETWEEN_CLASSES.split(text) == pieces and not any("=" in name for name in self.models)
+        return text if is_read else repr(self)
 
 
 @dataclass(frozen=True)
@@ -227,11 +224,10 @@ class ByOutcome(_Model):
 
 
 def _part(name: str, value: Any, refused: tuple[type, ...]) -> Delay:
-    """Return a model within another one; raise InvalidInput if it cannot be in there."""
+    """Return a model within another one; raise InvalidInput for those that must be outside of it, in text and here."""
     model = as_delay(value)
     if isinstance(model, refused):
-        of_each = "of each of its models" if isinstance(model, ByOutcome | ByClass) else "of it"
-        raise InvalidInput.of(name, "a model of its own", model, f"make it a part {of_each} instead")
+        raise InvalidInput.of(name, "a model of its own", model, "make it a part of each of its models instead")
     return model
 
 
