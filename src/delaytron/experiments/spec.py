@@ -12,8 +12,9 @@ import msgspec
 
 from delaytron._version import __version__
 from delaytron.checks import check_choice, check_distinct, check_integer
-from delaytron.datasets import is_drawn, names_file
-from delaytron.delays import Delay, Trace, WithMissing, as_delay
+from delaytron.datasets import has_delays, is_drawn, names_file
+from delaytron.delays import Delay, OfRows, as_delay
+from delaytron.delays.dependent import parts, traces
 from delaytron.errors import InvalidInput
 from delaytron.experiments.compare import TUNING_SEED_OFFSET
 from delaytron.files.atomic import cannot
@@ -107,9 +108,9 @@ class Condition(NamedTuple):
 
 
 def delays_digest(delay: Delay) -> str:
-    """Return the SHA-256 of recorded delays; "" for other delay models."""
-    model = delay.model if isinstance(delay, WithMissing) else delay
-    return sha256(model.delays.tobytes()).hexdigest() if isinstance(model, Trace) else ""
+    """Return the SHA-256 of all recorded delays in a model; "" for a model without."""
+    recorded = [trace.delays.tobytes() for trace in traces(delay)]
+    return sha256(b"".join(recorded)).hexdigest() if recorded else ""
 
 
 def recorded_delay(delay: str, recorded: str) -> Delay:
@@ -134,6 +135,7 @@ def file_digest(path: Path) -> str:
 
 
 OWN = ("name", "title", "delays", "runs", "tuning_runs", "report")  # keys of a learner's table, besides parameters
+OWN_OF_DATA = ("title", "rounds")  # keys of the table of a data set, besides options of `datasets.load`
 REPORTS = ("all", "chosen")
 SMALL = (10, 1)  # classes and features of a learner that is created only to check its parameters
 LIMITS = {  # minimum and maximum
@@ -242,7 +244,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     Parameters
     ----------
     data : list of str or table
-        Names or files; a table has a `name` and options of `dt.datasets.load`.
+        Names or files; a table has a `name` and options of `dt.datasets.load`. A `title` distinguishes two entries of
+        the same name; `rounds` are its own, if not those of all.
     learners : list of table
         The `name` of a learner and its parameters; a list tries each of its values; `noise = [[rho0, rho1]]` flips
         answers. A `title` distinguishes two entries of the same learner; `delays`, `runs`, `tuning_runs` and `report`
@@ -285,29 +288,38 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             check_distinct(f"delays of {title}", delays, "name or title")
         data_sets = []
         for data in self.data:
-            name = _name(data)
-            options = {"name": name} if isinstance(data, str) else dict(data)
-            check_values(name, options)
+            table = {"name": data} if isinstance(data, str) else dict(data)
+            check_values(_name(data), table)
+            own = {key: table.pop(key) for key in OWN_OF_DATA if key in table}
+            name = table["name"]
             if names_file(name):  # the content of a file is part of the specification
-                options["sha256"] = file_digest(Path(name))
-            data_sets.append(options)
+                table["sha256"] = file_digest(Path(name))
+            rounds = check_limits("rounds", own.get("rounds", self.rounds))
+            data_sets.append((table, str(own.get("title", name)), rounds))
         return [
-            self._condition(data, entry, delay) for entry in entries for data in data_sets for delay in entry.delays
+            self._condition(*data, entry=entry, delay=delay)
+            for entry in entries
+            for data in data_sets
+            for delay in entry.delays
         ]
 
-    def _condition(self, data: Options, entry: LearnerEntry, delay: str) -> Condition:
+    def _condition(self, data: Options, title: str, rounds: int, entry: LearnerEntry, delay: str) -> Condition:
+        model = as_delay(delay)
+        if any(isinstance(part, OfRows) for part in parts(model)) and not has_delays(data["name"], data):
+            hint = 'give its table the columns of times, decided = "COLUMN" and answered = "COLUMN"'
+            raise InvalidInput(f"{title} has no recorded delays, and a delay is {delay}", hint)
         seed = self.seed + TUNING_SEED_OFFSET
         pattern = RunSpec(
             data=data,
             learner=entry.name,
             parameters={},
             delay=delay,
-            rounds=self.rounds,
+            rounds=rounds,
             runs=entry.runs,
             seed=self.seed,
             sampling=self.sampling,
             checkpoints=self.checkpoints,
-            recorded=delays_digest(as_delay(delay)),
+            recorded=delays_digest(model),
         )
         # Synthetic data are drawn again for the tuning; others have only one set of rows.
         other = data | {"seed": seed} if is_drawn(data["name"]) else data
@@ -316,7 +328,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             tuple(msgspec.structs.replace(run, parameters=setting) for setting in entry.settings)
             for run in (pattern, on_other_seeds)
         )
-        return Condition(data["name"], entry.title, delay, reported, tuning if entry.is_tuned else (), entry.report)
+        return Condition(title, entry.title, delay, reported, tuning if entry.is_tuned else (), entry.report)
 
     def only(self, names: list[str]) -> "Spec":
         """Return the same with these data sets only, or with all if none is named; raise InvalidInput for others."""
@@ -330,7 +342,17 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not 0 < share <= 1:
             raise InvalidInput.of("share", "in (0, 1]", share)
         check_limits("rounds", self.rounds)
-        return msgspec.structs.replace(self, rounds=max(1, round(self.rounds * share)))
+
+        def of(rounds: int) -> int:
+            return max(1, round(rounds * share))
+
+        data = [
+            one | {"rounds": of(check_limits("rounds", one["rounds"]))}
+            if isinstance(one, dict) and "rounds" in one
+            else one
+            for one in self.data
+        ]
+        return msgspec.structs.replace(self, rounds=of(self.rounds), data=data)
 
 
 def read_spec(path: Path) -> Spec:
@@ -344,7 +366,7 @@ def read_spec(path: Path) -> Spec:
 
 
 def built_in(name: str) -> tuple[Spec, bytes]:
-    """Return an experiment that comes with the package, "paper" or "quick", and its text.
+    """Return an experiment that comes with the package, such as "paper" or "quick", and its text.
 
     Examples
     --------
@@ -380,8 +402,11 @@ def parse_spec(content: bytes) -> Spec:
 
 
 def _name(data: str | Options) -> str:
+    """Return the title of a data set, which is its name if it has no other."""
     name = data if isinstance(data, str) else data.get("name")
-    if not isinstance(name, str):
+    if isinstance(data, dict) and isinstance(data.get("title", name), str) and isinstance(name, str):
+        return str(data.get("title", name))
+    if not isinstance(name, str) or isinstance(data, dict):
         raise InvalidInput(
             "a data set must be a name or a table with a name that is text", 'write data = ["digits"], for example'
         )
