@@ -3,8 +3,9 @@
 All bounds take keyword arguments only, and an argument means the same in all: `norm` (of the weights W that the learner
 is compared with), `eta`, `n_classes`, `gamma`, `radius`, `n_rounds`, `delay_received`, `total_delay`, `missing`,
 `outstanding`, `max_outstanding`, `loss_bound`, `comparator_loss`, `budget`. `measure` computes those of the delays.
-Those of inverse gaps, at the end of `docs/explanation/theory.md`, have their own: `sharpness` in place of `gamma`,
-`log_regret`, `best_loss`, `n_models`, `plays`, `least_loss`, `failure`.
+Those of inverse gaps and of the gate, at the end of `docs/explanation/theory.md`, have their own: `sharpness` in place
+of `gamma`, `log_regret`, `best_loss`, `n_models`, `plays`, `least_loss`, `failure`; `softmax_error`, `pointwise_error`,
+`forecast_gap`.
 
 Examples
 --------
@@ -32,6 +33,7 @@ from delaytron.theory.bounds import (
     theorem_r1_eta,
     theorem_r4_eta,
 )
+from delaytron.theory.gates import gate_error, gate_rounds
 from delaytron.theory.inverse_gaps import (
     RoundBound,
     growing_gap_regret,
@@ -96,6 +98,8 @@ __all__ = [
     "epochs",
     "exact_comparator",
     "first_moment",
+    "gate_error",
+    "gate_rounds",
     "growing_gap_regret",
     "hinge_losses",
     "inverse_gap_chances",

@@ -46,6 +46,9 @@ class Arguments(TypedDict, total=False):
     plays: Real
     least_loss: Real
     failure: Real
+    softmax_error: Real
+    pointwise_error: Real
+    forecast_gap: Real
 
 
 NOT_NEGATIVE = ("at least 0", lambda value: value >= 0)
@@ -77,10 +80,13 @@ ALLOWED: dict[str, tuple[str, Callable[[Array], Any]]] = {
     "plays": ROUNDS,  # of one class
     "least_loss": RATE,  # 1 - p of the best label is at least this
     "failure": RATE,  # the probability with which a statement may be false
+    "softmax_error": NOT_NEGATIVE,  # L_A, the squared errors of the softmax part of `GatedLogit`
+    "pointwise_error": NOT_NEGATIVE,  # L_B, those of its pointwise part
+    "forecast_gap": RATE,  # delta, by which their forecasts differ at least
 }
 AMONG_ROUNDS = ("missing", "max_outstanding")
 OPTIONAL = ("eta", "budget", "sharpness")
-FLAGS = ("tight", "repaired", "hinge", "greedy_right")
+FLAGS = ("tight", "repaired", "hinge", "greedy_right", "softmax_is_true")
 
 
 def formula(compute: Callable[P, Any]) -> Callable[P, Any]:
