@@ -117,12 +117,6 @@ def test_a_fact_that_says_something_else_is_a_mismatch(played):
             state.replay(other)
 
 
-def test_a_fact_from_before_these_fields_is_read():
-    with_them = facts.encode(facts.Decided(1, None, b"", None, 0, 1, 0.5, b"", ()))
-    before = facts.encode(msgspec.msgpack.decode(with_them)[:-1])
-    assert facts.decode_decided(before) == facts.decode_decided(with_them)
-
-
 def test_without_a_journal_and_after_loading_counts_are_the_same(played, tmp_path, caplog):
     world, _, _, stats, _ = played
     model = dt.Model(CLASSES, **OPTIONS)
