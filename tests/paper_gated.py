@@ -237,7 +237,11 @@ class Contest:
         self.of_block += reward * log(q / p) + (1 - reward) * log((1 - q) / (1 - p))
 
 
-@transcribes({}, {"lr": 2.0, "explore_floor": 0.01}, {"forget": 0.05}, {"replay": 3, "drift": False}, {"replay": 0})
+@transcribes(
+    {},
+    {"lr": 2.0, "explore_floor": 0.01, "forget": 0.05, "replay": 0},
+    {"replay": 3, "drift": False},
+)
 def gated_logit(
     X, y, delays, draws, n_classes, lr=1.0, explore_floor=0.0, replay=1, forget=0.0, drift=True, sparse=False
 ):
