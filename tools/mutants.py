@@ -52,7 +52,8 @@ INTERRUPTIONS = "tests/model/test_model_interruptions.py"
 ENGINE = (*STATE, "tests/model/test_model.py", "tests/model/test_other_processes.py", INTERRUPTIONS)
 WRITER = ("tests/journal/test_writer.py", "tests/journal/test_crashes.py", INTERRUPTIONS)
 STORE = ("tests/journal/test_store.py", "tests/journal/test_outside.py", "tests/journal/test_damaged_journals.py")
-LOOP = ("tests/learners/test_reference_traces.py", "tests/learners/test_feedback.py", *LEARNER)
+BY_OUTCOME = ("tests/learners/test_delays_by_outcome.py", "tests/learners/test_bold.py")
+LOOP = ("tests/learners/test_reference_traces.py", "tests/learners/test_feedback.py", BY_OUTCOME[0], *LEARNER)
 ANSWERS = ("tests/test_answers.py",)
 
 CHANGES: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {
@@ -234,6 +235,16 @@ CHANGES: dict[tuple[str, tuple[str, ...]], list[tuple[str, str]]] = {
             "if scenario.flips.size and scenario.flips[s] >> right & 1:",
             "if scenario.flips.size and scenario.flips[s] & 1:",
         ),
+        ("((kind & IF_RIGHT) > 0) == right", "((kind & IF_RIGHT) > 0) != right"),
+        ("waiting = t + 1 - log.ended[0]", "waiting = t + 1 - last"),
+        ("if (kind & KIND_BITS) != CORRECTION_EVENT and happens(kind, right):", "if happens(kind, right):"),
+        ("kind &= KIND_BITS", "kind &= CORRECTION_EVENT"),
+    ],
+    ("simulation/scenarios.py", BY_OUTCOME): [
+        ("same = (one.due == other.due) & (one.kinds == other.kinds)", "same = one.due == other.due"),
+        ("own[places[first]] = False", "own[places] = False"),
+        ("own[places[first]] = False", "own[places[:0]] = False"),
+        ("np.where(same, right.size, other.due)", "other.due"),
     ],
 }
 

@@ -17,10 +17,9 @@ from delaytron.datasets import load
 from delaytron.datasets.tables import as_dataset
 from delaytron.delays import as_delay
 from delaytron.errors import InvalidInput
-from delaytron.kernels.loop import schedule
-from delaytron.records import Array, Ints, Rounds
-from delaytron.simulation.scenarios import SAMPLINGS, SimulationConfig, draw_delays, draw_rows
-from delaytron.simulation.simulate import check_rounds
+from delaytron.records import Array
+from delaytron.simulation.scenarios import SAMPLINGS, SimulationConfig, draw_outcomes, draw_rows
+from delaytron.simulation.simulate import check_rounds, labels_for
 
 __all__ = ["DelayedBanditEnv"]
 
@@ -71,7 +70,9 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
         self.data = load(data) if isinstance(data, str) else as_dataset(data)
         n_rounds = self.data.n_rows if rounds is None else check_rounds(rounds)
         check_choice("sampling", sampling, SAMPLINGS)
-        self.config = SimulationConfig(self.data.n_rows, n_rounds, as_delay(delay), 0, sampling)
+        model = as_delay(delay)
+        labelled = labels_for(model, self.data, n_rounds)
+        self.config = SimulationConfig(self.data.n_rows, n_rounds, model, 0, sampling, labelled=labelled)
         # The bounding box of all rows; a constant feature needs some width, too.
         X: Any = self.data.X
         low, high = X.min(axis=0), X.max(axis=0)
@@ -80,7 +81,7 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
         self.observation_space = gymnasium.spaces.Box(low, np.where(high > low, high, low + 1.0), dtype=np.float64)
         self.action_space = gymnasium.spaces.Discrete(self.data.n_classes)
         self._now = n_rounds + 1  # no round can be played before a reset
-        self._rewards = np.zeros(n_rounds)
+        self._coming: dict[int, list[tuple[int, float]]] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, Info]:
         """Begin an episode; return its first row and info."""
@@ -88,8 +89,8 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
         drawn = int(self.np_random.integers(MOST_SEED)) if seed is None else seed
         config = self.config._replace(seed=drawn)
         self._rows = draw_rows(config, 0)
-        self._starts, self._arrivals = _arrivals(draw_delays(config.delay, config.n_rounds, drawn))
-        self._rewards[:] = 0.0
+        self._if_right, self._if_wrong = draw_outcomes(config, 0)
+        self._coming = {}  # round -> the rounds and rewards that arrive with it, ascending
         self._now = 1
         return self._row(), {"round": 1, "feedback": []}
 
@@ -105,10 +106,13 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
         label = check_integer("action", action, at_least=0)
         if label >= self.data.n_classes:
             raise InvalidInput.of("action", f"a label from 0 to {self.data.n_classes - 1}", action)
-        self._rewards[self._now - 1] = label == self.data.y[self._rows[self._now - 1]]
+        t = self._now - 1
+        right = bool(label == self.data.y[self._rows[t]])
+        due = self._now + int((self._if_right if right else self._if_wrong)[t])
+        if due <= self.config.n_rounds + 1:
+            self._coming.setdefault(due, []).append((self._now, float(right)))
         self._now += 1
-        begin, end = self._starts[self._now - 1], self._starts[self._now]
-        feedback = [(int(t) + 1, float(self._rewards[t])) for t in self._arrivals[begin:end]]
+        feedback = self._coming.pop(self._now, [])
         info = {"round": self._now, "feedback": feedback}
         reward = float(sum(part for _, part in feedback))
         return self._row(), reward, False, self._now > self.config.n_rounds, info
@@ -118,14 +122,6 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
         place = self._rows[min(self._now, self.config.n_rounds) - 1]
         row: Any = self.data.X[[place]] if self.data.sparse else self.data.X[place]
         return np.array(row.toarray()[0] if self.data.sparse else row)
-
-
-def _arrivals(delays: Ints) -> tuple[Rounds, Rounds]:
-    """Return the rounds, from 0, whose feedback arrives with each round, as in `records.Scenarios`."""
-    T = delays.size + 1  # the last step delivers what arrives at the start of a round after the last one
-    starts, arrivals = np.empty(T + 1, np.uint32), np.zeros(T, np.uint32)
-    schedule(np.append(delays, np.int64(1)), starts, arrivals)
-    return starts, arrivals
 
 
 gymnasium.register(id=ID, entry_point="delaytron.gymnasium:DelayedBanditEnv")

@@ -92,8 +92,9 @@ class Scenarios(NamedTuple):
     In round t (from 0) the answers to the rounds `arrivals[starts[t]:starts[t + 1]]`, ascending, are delivered,
     then row `rows[t]` is shown, and `draws[t]` decides what is explored. `kinds` has the kind of event of each
     arrival, and `waiting` how many rounds wait for an answer in round t, itself included; both are empty without
-    expiry. `flips` says for each round whether noise flips its answer (bit 0: if it is a "wrong", bit 1: if it is a
-    "right"); it is empty without noise.
+    expiry. Where delays depend on the outcome, the events of both outcomes are there: those that only one of them has
+    carry a condition in `kinds`, and `waiting` is empty, since the loop has to count. `flips` says for each round
+    whether noise flips its answer (bit 0: if it is a "wrong", bit 1: if it is a "right"); it is empty without noise.
     """
 
     rows: Rounds
@@ -121,6 +122,7 @@ class RoundRing(NamedTuple):
 
     `mistakes` counts the played labels that were wrong and, second, the greedy ones. `losses` sums up the hinge of the
     scores and, second, the part of it from rounds whose greedy label was wrong; it is empty if they are not needed.
+    `ended` counts the rounds that wait no longer, where the scenario does not say how many wait.
     """
 
     greedy: Labels
@@ -129,6 +131,7 @@ class RoundRing(NamedTuple):
     extra: Array
     mistakes: Ints
     losses: Array
+    ended: Ints
 
 
 class Run(NamedTuple):

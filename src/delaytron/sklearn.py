@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from delaytron.checks import check_bool, check_matrix
 from delaytron.delays import as_delay
+from delaytron.delays.dependent import as_independent
 from delaytron.errors import InvalidInput, Setting
 from delaytron.learners import DEFAULT_LEARNER
 from delaytron.learners.files import make_named
@@ -206,7 +207,7 @@ class DelayedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
             raise InvalidInput.of(
                 "y", "at least two classes", got=f"one class: {classes}", verb="have", hint="add rows"
             )
-        as_delay(self.delay)
+        as_independent(self.delay, "an estimator")
         state = self.random_state
         if state is None:
             seed = fresh_seed()

@@ -585,3 +585,74 @@ def test_a_header_is_not_noted(tmp_path):
     path = tmp_path / "weather.csv"
     path.write_text("sky,heat,play\nsunny,mild,yes\nrainy,hot,no\n")
     assert "header" not in delaytron("run", "--data", path, "--label", "play", "--runs", "1", "--delay", "1").stderr
+
+
+LOG = "asked,known,x,y\n" + "".join(
+    f"2024-05-{1 + t // 20:02} 10:{t % 20:02},{known},{t % 7},{'ab'[t % 2]}\n"
+    for t in range(200)
+    for known in [f"2024-05-{2 + t // 20:02} 09:00" if t % 5 else ""]
+)
+
+
+class TestTimes:
+    @pytest.fixture
+    def log(self, tmp_path):
+        (tmp_path / "log.csv").write_text(LOG)
+        return tmp_path / "log.csv"
+
+    @pytest.fixture
+    def times(self):
+        return ["--label", "y", "--decided", "asked", "--answered", "known"]
+
+    def test_a_log_is_played_with_its_own_delays(self, log, times):
+        data = dt.datasets.load(log, label="y", decided="asked", answered="known")
+        (row,) = json.loads(output_of("run", "delaytron", "--data", log, *times, "--runs", "2", "--json"))
+        expected = dt.simulate("delaytron", data, delay="recorded", runs=2, gamma=0.01)
+        assert (row["delay"], row["rounds"]) == ("recorded", 200)
+        assert row["final_errors"] == expected.final_error.tolist()
+        more = ["--delay", "shuffled", "--delay", "1,9", "--rounds", "100"]
+        rows = json.loads(output_of("run", "delaytron", "--data", log, *times, *more, "--json"))
+        assert [(row["delay"], row["rounds"]) for row in rows] == [
+            ("shuffled", 100),
+            ("uniform:1", 100),
+            ("uniform:9", 100),
+        ]
+
+    def test_a_comparison_plays_it_too(self, log, times, few_learners):
+        flags = ["--learner", "delaytron", "--runs", "2", "--tuning-runs", "1", "--budget", "1", "--json"]
+        (row,) = json.loads(output_of("compare", log, *times, *flags))["results"]
+        assert (row["delay"], row["rounds"]) == ("recorded", 200)
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            (["--rounds", "201"], "--rounds must be at most 200, as rows with their own delays are played once"),
+            (["--shuffle"], "--shuffle would tear the rows from the order of their decisions; leave it out"),
+            (["--stream"], "--decided needs all rows in memory, to sort them; leave --stream out"),
+            (["--delay", "class:c=3"], "names 'c', which is not a class of the data"),
+        ],
+    )
+    def test_what_cannot_be_played_is_one_line(self, log, times, flags, message):
+        result = delaytron("run", "delaytron", "--data", log, *times, *flags)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr.splitlines()[-1]
+
+    def test_both_times_are_named_as_options(self, log):
+        result = delaytron("run", "delaytron", "--data", log, "--label", "y", "--decided", "asked")
+        assert "--decided needs --answered; name both, as in --answered COLUMN" in result.stderr
+
+    def test_rows_without_times_say_how_to_name_them(self):
+        result = delaytron("run", "delaytron", "--delay", "recorded", *SMALL)
+        said = "the rows have no recorded delays, and the delay is recorded; load them with --decided COLUMN and"
+        assert said in result.stderr
+
+    def test_delays_by_outcome_are_played(self):
+        (row,) = rows_of("delaytron", "--delay", "right=fixed:3/wrong=lognormal:50,1", "--gamma", "0.2")
+        expected = play("delaytron", "right=fixed:3/wrong=lognormal:50,1", gamma=0.2)
+        assert row["final_errors"] == expected.final_error.tolist()
+        assert row["delay"] == "right=fixed:3/wrong=lognormal:50,1"
+
+    def test_bounds_have_none_of_them(self):
+        result = delaytron("bounds", "--delay", "right=1/wrong=2", "--rounds", "100")
+        assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+        assert "which is not known here" in result.stderr or "needs delays that do not depend" in result.stderr

@@ -94,7 +94,8 @@ class TestList:
         here = {row["dataset"]: row["availability"] for row in json.loads(output_of("--json"))}
         made = dict.fromkeys(("digits", "synsep", "synnonsep"), "yes")
         built = dict.fromkeys(("cifar10", "fashion_mnist"), "build")
-        assert here == {**dict.fromkeys(CARDS, "download"), **made, **built}
+        logs = dict.fromkeys(("hotel_resort", "incidents"), "prepare")
+        assert here == {**dict.fromkeys(CARDS, "download"), **made, **built, **logs}
         assert re.search(r"^cifar10 .* build +part=all *$", output_of(), flags=re.M)
 
 
@@ -240,7 +241,7 @@ class TestBuild:
         ("show digit", "data set must be one of cifar10, fashion_mnist,"),
         ("show digit", "got 'digit'; did you mean digits?"),
         ("show digits --part test", "data set digits takes no options; got --part"),
-        ("show fashion_mnist --input raw", "input must be one of cnn, pixels, got 'raw'"),
+        ("show fashion_mnist --input raw", "input must be one of cnn, pixels, words, numbers, got 'raw'"),
         ("show digits --plot digits.gif", "got 'digits.gif'; end it in .png, .pdf, .svg"),
         ("show digits --plot no/such/folder.png", "there is no folder 'no/such'"),
         ("show", "Missing argument 'NAME_OR_FILE'; see delaytron datasets show --help"),

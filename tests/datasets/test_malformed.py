@@ -267,6 +267,6 @@ def test_a_folder_is_one_line(tmp_path):
 def test_an_option_of_another_kind_of_data_is_one_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,y\n1,x\n2,z\n")
-    options = "label, categorical, drop, keep, missing, header, zero_based, format"
+    options = "label, categorical, drop, keep, missing, header, zero_based, format, decided, answered"
     assert refused(path, n_samples=9) == f"file {path} has no option n_samples; take one of {options}"
     assert refused("digits", label=9) == "data set digits takes no options; got label; leave it out"

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import delaytron as dt
 from delaytron.cli import app
 from delaytron.datasets import DATASETS, load
-from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
+from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS, HOTEL_NUMBERS
 from delaytron.datasets.named import read_idx
 from delaytron.errors import InvalidInput
 from optional import REAL_DATA, needs_data
@@ -21,6 +21,7 @@ pytestmark = needs_data
 
 VARIANTS = [(name, {}, card) for name, card in CARDS.items()]
 VARIANTS.append(("fashion_mnist", {"features": "pixels"}, FASHION_PIXELS))
+VARIANTS.append(("hotel_resort", {"features": "numbers"}, HOTEL_NUMBERS))
 
 
 def test_every_data_set_has_a_card():
@@ -45,10 +46,11 @@ def test_a_loaded_data_set_agrees_with_its_card(name, options, card):
     assert data.citation
     assert len(data.feature_names) in (0, data.n_features)
     assert len(set(data.feature_names)) == len(data.feature_names)
+    assert (data.delays is not None) == card.recorded
 
 
 def manifest():
-    """Yield (path, rows of the parts, columns, classes) of every line of the manifest that has them."""
+    """Yield (path, rows of the parts, columns, classes) of every line of the manifest that has the three."""
     for line in (REAL_DATA / "MANIFEST.md").read_text().splitlines():
         cells = line.split("|")
         found = re.search(r"([\d,]+(?: \+ [\d,]+)?) x ([\d,]+), (\d+)", cells[3]) if len(cells) > 4 else None
@@ -68,7 +70,14 @@ def test_the_cards_agree_with_the_manifest():
         assert columns == card.n_features - 2 * (path == "abalone/abalone.data"), path  # one column of three sexes
         assert classes == len(card.class_names), path
         seen.add(card.title)
-    assert seen == {card.title for _, _, card in VARIANTS if card.files}
+    assert seen == {card.title for _, _, card in VARIANTS if card.files and not card.recorded}
+
+
+def test_the_logs_have_the_rows_of_the_manifest():
+    text = (REAL_DATA / "MANIFEST.md").read_text()
+    for name in ("hotel_resort", "incidents"):
+        line = next(line for line in text.splitlines() if f"logs/{name}.csv.gz" in line)
+        assert f" {CARDS[name].n_rows:,}, " in line
 
 
 def test_digits_are_the_test_part_of_optdigits():

@@ -12,10 +12,13 @@ from hypothesis.extra import numpy as hnp
 
 from delaytron.delays import (
     NEVER,
+    ByClass,
+    ByOutcome,
     Delay,
     Fixed,
     Geometric,
     LogNormal,
+    OfRows,
     Pareto,
     Trace,
     Uniform,
@@ -36,6 +39,13 @@ simple_models = st.one_of(
     st.builds(Trace, st.lists(st.integers(1, 2**63 - 1) | st.just(-1), min_size=1)),
 )
 models = simple_models | st.builds(WithMissing, simple_models, st.floats(0, 1))
+of_rows = st.builds(OfRows, st.booleans())
+plain_or_rows = models.filter(lambda model: "Trace" not in repr(model)) | of_rows
+class_names = st.text(st.characters(codec="ascii", exclude_characters="="), min_size=1).filter(
+    lambda name: name == name.strip() and "/class:" not in name and "/else=" not in name
+)
+by_class = st.builds(ByClass, st.dictionaries(class_names, plain_or_rows, min_size=1), st.none() | plain_or_rows)
+dependent = of_rows | by_class | st.builds(ByOutcome, plain_or_rows | by_class, plain_or_rows | by_class)
 
 
 def draw(model, n_rounds=20_000, seed=0):
@@ -505,3 +515,66 @@ def test_a_number_a_list_and_a_model_mean_a_delay():
 def test_anything_else_is_no_delay(value):
     with pytest.raises(InvalidInput, match="delay must be a model, an integer, a 1-D array or 1000"):
         as_delay(value)
+
+
+@given(dependent)
+def test_a_model_that_depends_on_a_round_is_written_as_the_text_that_means_it(model):
+    if "right=" in str(model) and ("/right=" in str(model)[1:] or str(model).count("/wrong=") > 1):
+        return  # a class with such a name is written as Python
+    text = str(model)
+    assert (eval(text) if text.startswith("By") else parse(text)) == model
+    assert eval(repr(model)) == pickle.loads(pickle.dumps(model)) == model  # noqa: S301
+    assert isinstance(hash(model), int)
+
+
+@given(dependent)
+def test_a_model_that_depends_on_a_round_cannot_be_drawn_without_it(model):
+    with pytest.raises(InvalidInput, match="which is not known here") as caught:
+        draw(model, 3)
+    assert "\n" not in str(caught.value)
+    assert isinstance(model, Delay)
+
+
+def test_names_of_classes_that_text_cannot_hold_are_written_as_python():
+    model = ByClass({"a=b": 3})
+    assert str(model) == repr(model) == "ByClass(models={'a=b': Uniform(D=3)}, default=None)"
+    assert ByClass({1: 3}) == ByClass({"1": Uniform(3)})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("right=3", "delay must be right=MODEL/wrong=MODEL, .*; for example, write right=10/wrong"),
+        ("wrong=3/wrong=4", "delay must be right=MODEL/wrong=MODEL"),
+        ("right=3/wrong=4/right=5", "delay must be right=MODEL/wrong=MODEL"),
+        ("else=4", "delay must be right=MODEL/wrong=MODEL"),
+        ("class:a=3/class:a=4", "delay must be right=MODEL/wrong=MODEL"),
+        ("right=often/wrong=4", "delay must be 1000 or uniform:D"),
+        ("class:a=fixed:0", "delay 'fixed:0': d must be an integer of at least 1"),
+        ("record", "delay must be .* recorded, shuffled, "),
+    ],
+)
+def test_text_of_several_models_that_is_wrong(text, message):
+    with pytest.raises(InvalidInput, match=message) as caught:
+        parse(text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda inner: WithMissing(inner, 0.5),
+        lambda inner: ByClass({"a": inner}),
+        lambda inner: ByClass({"a": 3}, inner),
+        lambda inner: ByOutcome(1, inner),
+    ],
+)
+def test_an_outcome_is_asked_for_only_once(make):
+    with pytest.raises(InvalidInput, match=r"must be a model of its own, got .*; make it a part of each of its models"):
+        make(ByOutcome(1, 2))
+
+
+@pytest.mark.parametrize("models", [{}, [3], None])
+def test_classes_need_models(models):
+    with pytest.raises(InvalidInput, match="models must be a dict of models by the names of classes"):
+        ByClass(models)

@@ -143,3 +143,12 @@ def test_wrong_arguments_are_refused_in_one_line(wrong):
     with pytest.raises(dt.InvalidInput) as caught:
         DelayedBanditEnv(**{"data": (X, Y)} | wrong)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("delay", ["right=fixed:3/wrong=uniform:90", "class:0=fixed:9/else=lognormal:20,1"])
+def test_delays_that_depend_on_the_round_are_those_of_simulate(delay):
+    data, seed, rounds = dt.datasets.load("digits"), 5, 1500
+    learner = dt.Delaytron(10, 64, gamma=0.2, seed=seed)
+    decisions, _ = play(DelayedBanditEnv(data, delay, rounds), learner, seed)
+    result = dt.simulate("delaytron", data, delay=delay, rounds=rounds, seed=seed, gamma=0.2)
+    assert result.mistakes[0, -1, 0] == sum(d.label != y for d, y in zip(decisions, data.y, strict=False))

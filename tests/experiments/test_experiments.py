@@ -176,6 +176,16 @@ class TestSpec:
             ("tuning_runs = 2", 'report = "chosen"', "report = 'chosen' needs tuning_runs"),
             ("seed = 4", "checkpoints = 0", "checkpoints must be an integer of at least 1, got 0"),
             ("seed = 4", 'sampling = "twice"', "sampling must be one of replacement, epochs, drawn, got 'twice'"),
+            ('"fixed:30"', '"recorded"', "digits has no recorded delays, and a delay is recorded; give its table"),
+            ('"fixed:30"', '"right=recorded/wrong=1"', "digits has no recorded delays"),
+            ('"fixed:30"', '"right=1"', "delay must be right=MODEL/wrong=MODEL"),
+            (
+                '"digits"',
+                '{name = "digits", title = 3}',
+                "title of a data set must be text",
+            ),
+            ('"digits"', '{name = "digits", title = "synsep"}', "no two of the same name or title"),
+            ('"digits"', '{name = "digits", rounds = 0}', "rounds must be an integer of at least 1, got 0"),
         ],
     )
     def test_what_cannot_be_played_is_refused_before_anything_is(self, old, new, message):
@@ -188,6 +198,95 @@ class TestSpec:
         (tmp_path / "bad.toml").write_bytes(b"\xff")
         with pytest.raises(dt.InvalidInput, match=r"bad\.toml: it is not text in UTF-8; save the file as UTF-8$"):
             read_spec(tmp_path / "bad.toml")
+
+    def test_a_data_set_may_have_a_title_and_rounds_of_its_own(self):
+        toml = TOML.replace('"digits"', '"digits", {name = "digits", title = "few", rounds = 50, scale = "unit"}')
+        spec = parse_spec(toml.encode())
+        runs = {condition.data: condition.reported[0] for condition in spec.conditions()}
+        assert {name: run.rounds for name, run in runs.items()} == {"digits": 600, "few": 50, "synsep": 600}
+        assert runs["few"].data == {"name": "digits", "scale": "unit"}
+        assert spec.only(["few"]).conditions()[0].reported[0].rounds == 50
+        assert {run.rounds for one in spec.scaled(0.1).conditions() for run in one.reported} == {60, 5}
+
+
+LOG = """
+name = "log"
+data = [{{name = "{path}", label = "y", decided = "a", answered = "b"}}]
+delays = ["recorded", "shuffled", "right=recorded/wrong=class:u=3/else=40", "right=2/wrong=fixed:50", 1]
+rounds = 120
+runs = 2
+learners = [{{name = "delaytron", gamma = [0.1, 0.3], expire_after = [20]}}]
+"""
+
+
+class TestLogs:
+    @pytest.fixture
+    def log(self, tmp_path):
+        rng = np.random.default_rng(0)
+        rows = [
+            f"{t},{t + rng.integers(1, 90) if rng.random() < 0.8 else ''},{rng.normal():.4f},{'uv'[rng.integers(2)]}"
+            for t in rng.permutation(120).tolist()
+        ]
+        path = tmp_path / "log.csv"
+        path.write_text("\n".join(["a,b,x,y", *rows]) + "\n")
+        return path
+
+    def test_its_delays_are_those_of_the_simulator(self, log, tmp_path):
+        spec = parse_spec(LOG.format(path=log).encode())
+        play(spec, tmp_path / "out")
+        data = dt.datasets.load(log, label="y", decided="a", answered="b")
+        for condition in spec.conditions():
+            expected = dt.simulate(
+                "delaytron", data, delay=condition.delay, rounds=120, runs=2, gamma=[0.1, 0.3], expire_after=20
+            )
+            kept = [RunStore(tmp_path / "out").read(run) for run in condition.reported]
+            assert np.array_equal(np.concatenate([result.mistakes for result in kept]), expected.mistakes)
+        found = {condition.delay: condition.reported[0].key for condition in spec.conditions()}
+        assert len(set(found.values())) == 5
+
+    def test_scenarios_of_one_log_are_not_those_of_another(self, log, tmp_path):
+        other = tmp_path / "other.csv"
+        cells = [line.split(",") for line in log.read_text().splitlines()]
+        other.write_text("\n".join(",".join([a, "" if a != "a" else b, x, y]) for a, b, x, y in cells))  # no answers
+        table = f'name = "{other}", label = "y", decided = "a", answered = "b"'
+        toml = LOG.format(path=log).replace("data = [", f"data = [{{{table}}}, ")
+        spec = parse_spec(toml.encode())
+        play(spec, tmp_path / "out")
+        kept = {
+            c.data: RunStore(tmp_path / "out").read(c.reported[0]) for c in spec.conditions() if c.delay == "recorded"
+        }
+        data = dt.datasets.load(other, label="y", decided="a", answered="b")
+        expected = dt.simulate("delaytron", data, rounds=120, runs=2, gamma=0.1, expire_after=20)
+        assert np.array_equal(kept[str(other)].mistakes, expected.mistakes)
+        assert not np.array_equal(kept[str(log)].mistakes, expected.mistakes)
+
+    def test_the_command_reports_it(self, log, tmp_path):
+        (tmp_path / "spec.toml").write_text(LOG.format(path=log))
+        result = CliRunner().invoke(
+            cli.app,
+            ["experiment", str(tmp_path / "spec.toml"), "--output", str(tmp_path / "out")],
+            env={"COLUMNS": "150"},
+        )
+        assert result.exit_code == 0, result.output
+        assert "recorded" in (tmp_path / "out" / "report.md").read_text()
+        assert (tmp_path / "out" / "figures" / "delay.png").is_file()  # of those whose mean is known
+
+    def test_more_rounds_than_rows_are_one_line(self, log, tmp_path):
+        spec = parse_spec(LOG.format(path=log).replace("rounds = 120", "rounds = 121").encode())
+        with pytest.raises(
+            dt.InvalidInput, match="rounds must be at most 120, as rows with their own delays are played"
+        ):
+            play(spec, tmp_path / "out")
+
+    @pytest.mark.parametrize(("name", "rows"), [("hotel_resort", [40060]), ("incidents", [8210, 11122, 12000])])
+    def test_those_of_the_package_play_every_row_once(self, name, rows):
+        assert name in experiment.NAMED
+        spec, content = built_in(name)
+        assert parse_spec(content) == spec
+        conditions = spec.conditions()
+        assert sorted({run.rounds for one in conditions for run in one.reported}) == rows
+        assert {one.delay for one in conditions} == {"1", "shuffled", "recorded"}
+        assert max(rows) == CARDS[name].n_rows
 
 
 class TestBuiltIn:

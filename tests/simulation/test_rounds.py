@@ -8,7 +8,7 @@ import delaytron as dt
 from delaytron.delays import as_delay
 from delaytron.rng import stream
 from delaytron.simulation.rounds import Course, dense_row, play_rewards
-from delaytron.simulation.scenarios import SimulationConfig, choose_rows, draw_delays, draw_rows
+from delaytron.simulation.scenarios import SimulationConfig, choose_rows, draw_outcomes, draw_rows
 from delaytron.simulation.worlds import AD_RATES, WORLDS, ads, contexts, linear_world
 
 T = 400
@@ -30,12 +30,13 @@ class Recorder:
         self.told.append((len(self.seen), round, correct))
 
 
-@pytest.mark.parametrize("delay", [1, 40, "fixed:7", "uniform:9+missing:0.3"])
+@pytest.mark.parametrize("delay", [1, 40, "fixed:7", "uniform:9+missing:0.3", "right=3/wrong=uniform:50"])
 @pytest.mark.parametrize("name", ["delaytron", "ova_logistic", "bandit_logit"])
 def test_registered_learners_play_as_in_the_compiled_loop(name, delay):
     data = dt.datasets.load("digits")
     config = SimulationConfig(data.n_rows, T, as_delay(delay), 3, "drawn")
-    course = Course(draw_rows(config, 0), draw_delays(config.delay, T, 3), np.full(T, 0.5))
+    right, wrong = draw_outcomes(config, 0)
+    course = Course(draw_rows(config, 0), right, np.full(T, 0.5), wrong)
     learner = dt.LEARNERS[name](data.n_classes, data.n_features, seed=3)
     expected = dt.simulate(name, data, delay=delay, rounds=T, seed=3, sampling="drawn")
     tally = play_rewards(learner, data.X, np.eye(10)[data.y], course, expected.rounds.tolist())
@@ -110,7 +111,7 @@ def test_rows_are_drawn_in_any_case_where_that_is_asked():
 def test_a_stream_cannot_be_drawn_from(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text("x,y\n" + "1,0\n2,1\n" * 5)
-    with pytest.raises(dt.InvalidInput, match="so sampling='drawn' needs them in memory; load the file whole"):
+    with pytest.raises(dt.InvalidInput, match="sampling='drawn' needs rows in memory: .*; load the file whole"):
         dt.simulate("banditron", dt.datasets.stream(file), sampling="drawn")
 
 

@@ -1,6 +1,7 @@
 """`delaytron compare`: all learners at several delays, each tuned with the same budget."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,17 @@ from delaytron.cli.outputs import (
     write,
     write_numbers,
 )
-from delaytron.experiments.compare import Comparison, Entry, PreparedComparison, Terms, prepare, read_feedback
+from delaytron.experiments.compare import (
+    DELAYS,
+    ROUNDS,
+    Comparison,
+    Entry,
+    PreparedComparison,
+    Terms,
+    prepare,
+    read_feedback,
+    usual_rounds,
+)
 from delaytron.formats import assignments, versions, with_margin
 
 
@@ -147,6 +158,10 @@ Names = Annotated[
     list[str], typer.Option("--learner", metavar="LEARNER", help="Only these: A,B. Repeatable.", show_default="all")
 ]
 Runs = Annotated[int, typer.Option(help="Reported runs of every learner at every delay.")]
+Delays = Annotated[
+    list[str],
+    typer.Option(metavar="DELAY", help=options.DELAY_HELP, show_default=f"1,1000,5000{options.WHERE_RECORDED}"),
+]
 TuningRuns = Annotated[int, typer.Option(help="Runs of every setting that is tried.")]
 Budget = Annotated[int, typer.Option(help="Settings that every learner may try at every delay.")]
 Seed = Annotated[
@@ -166,9 +181,9 @@ Output = Annotated[
 def compare(
     data: Data,
     learner: Names = [],  # noqa: B006 - typer copies it
-    delay: options.Delays = ["1,1000,5000"],  # noqa: B006
+    delay: Delays = [],  # noqa: B006
     runs: Runs = 10,
-    rounds: options.Rounds = 100_000,
+    rounds: options.Rounds = None,
     tuning_runs: TuningRuns = 2,
     budget: Budget = 16,
     seed: Seed = 0,
@@ -194,19 +209,21 @@ def compare(
     error plays the reported runs. With --csv or --output, results are written
     after every learner.
     """
-    terms = Terms(rounds, runs, tuning_runs, budget, seed)
+    terms = Terms(ROUNDS if rounds is None else rounds, runs, tuning_runs, budget, seed)
     feedback = read_feedback(options.read_noise(noise), expire_after, on_expiry, correct_within)
     files = targets(plot, csv, output, "comparison", "comparison")
     n_jobs = options.check_workers(workers)
-    texts = options.read_delays(delay)
+    texts = options.read_delays(delay or options.usual_delays(data, how_to_load, DELAYS))
     dataset = how_to_load.load(data, seed)
-    options.print_notes(options.rows_note(data, dataset, rounds))
+    if rounds is None:
+        terms = replace(terms, rounds=usual_rounds(dataset))
+    options.print_notes(options.rows_note(data, dataset, terms.rounds))
     tuning_data = how_to_load.load_for_tuning(data, seed)
     names = options.split_names(learner) or None
     prepared = prepare(dataset, names, texts, terms, tuning_data, feedback)
     comparison = _play(prepared, n_jobs, files)
     document = comparison_document(comparison)
-    show(document, comparison_table(comparison, options.drawn_note(data, dataset, rounds)), json)
+    show(document, comparison_table(comparison, options.drawn_note(data, dataset, terms.rounds)), json)
     write(files, comparison, document, json)
 
 

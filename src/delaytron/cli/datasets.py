@@ -27,8 +27,8 @@ BAR = 30  # characters of the longest bar
 EIGHTHS = " ▏▎▍▌▋▊▉"
 HALVES = " ▄▀█"  # two pixels of a column: none black, the lower, the upper, both
 NAMES_AT_EACH_END = 4  # feature names shown at the beginning and at the end of a long list
-CAPTION = """here: yes, cached; or what it takes to have it: download, build, install
-part: all, train, test; features: cnn, pixels (--input)"""
+CAPTION = """here: yes, cached; or what it takes: download, build, install, prepare
+part: all, train, test; features: cnn, pixels; words, numbers (--input)"""
 
 
 def percent(share: float) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from delaytron.experiments.spec import Condition, Spec
     from delaytron.experiments.store import Outcome
 
+NAMED = ("hotel_resort", "incidents")  # experiments that come with the package, besides those of `reproduce`
 MOST_ROWS = 100  # of the table on the screen; beyond, the first table of the report is shown
 GRACE = 20.0  # seconds to stop the workers after a signal
 
@@ -36,6 +37,7 @@ Examples
 
 delaytron experiment spec.toml --output results
 delaytron experiment spec.toml --only digits --share 0.1
+delaytron experiment hotel_resort --output results/hotel
 """
 
 REPRODUCE_EXAMPLES = """
@@ -45,7 +47,13 @@ delaytron reproduce --quick
 delaytron reproduce --only digits,usps --share 0.1 --output results/part
 """
 
-File = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The experiment; see docs/howto/experiments.md.")]
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SPEC.toml",
+        help=f"The experiment, see docs/howto/experiments.md; or one that comes with the package: {', '.join(NAMED)}.",
+    ),
+]
 Output = Annotated[Path, typer.Option(metavar="DIR", help="The folder of results; runs in it are not played again.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A small version, on data that need no download.")]
 Only = Annotated[list[str], typer.Option(metavar="DATASET", help="Only these data sets: A,B. Repeatable.")]
@@ -74,15 +82,17 @@ def experiment(
     other seeds than those reported.
     """
     from delaytron.experiments.execute import Workers as Players  # noqa: PLC0415 - other commands need none of it
-    from delaytron.experiments.spec import read_spec  # noqa: PLC0415
+    from delaytron.experiments.spec import built_in, read_spec  # noqa: PLC0415
 
-    spec = read_spec(file).only(options.split_names(only)).scaled(share)
+    known = str(file) in NAMED and not file.exists()
+    spec, content = built_in(str(file)) if known else (read_spec(file), file.read_bytes())
+    spec = spec.only(options.split_names(only)).scaled(share)
     players = Players(backend, workers, address).checked
     try:
         conditions = spec.conditions()
     except InvalidInput as problem:
         raise problem.at(str(file)) from None
-    _play(spec, conditions, file.read_bytes(), output, players, json)
+    _play(spec, conditions, content, output, players, json)
 
 
 def reproduce(

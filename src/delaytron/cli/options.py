@@ -13,7 +13,8 @@ import typer
 from delaytron import datasets, delays
 from delaytron.checks import check_choice, check_number
 from delaytron.datasets.files import FORMATS
-from delaytron.delays.models import ALLOWED
+from delaytron.delays.dependent import traces
+from delaytron.delays.models import ALLOWED, OWN
 from delaytron.errors import InvalidInput, Setting, Spelling, python_spelling
 from delaytron.experiments.compare import load_for_tuning
 from delaytron.files.atomic import with_advice
@@ -22,12 +23,14 @@ from delaytron.simulation.simulate import check_threads
 
 DATA_HELP = f"A name from `delaytron datasets`, or a file: {', '.join(FORMATS)}."
 DELAY_HELP = f"{ALLOWED}. Repeatable; 1,100,1000 tries all three."
+WHERE_RECORDED = "; recorded, where rows have their own"  # the default delay
 ROUNDS_WORDS = ("delay", "round")  # headers of columns that are rounds, and not seconds
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Delays = Annotated[list[str], typer.Option(metavar="DELAY", help=DELAY_HELP)]
 Runs = Annotated[int, typer.Option(help="Runs of every setting.")]
-Rounds = Annotated[int, typer.Option(help="Rounds of every run.")]
+Rounds = Annotated[
+    int | None, typer.Option(help="Rounds of every run.", show_default="100000; all rows, where they have own delays")
+]
 Workers = Annotated[int | None, typer.Option(help="Runs played at the same time.", show_default="all cores")]
 Noise = Annotated[
     str | None, typer.Option(metavar="RHO0,RHO1", help="Rates at which wrong is reported as right, and right as wrong.")
@@ -95,11 +98,20 @@ def read_delays(texts: Sequence[str]) -> list[str]:
     plain = {text: all(piece.strip().isdecimal() for piece in text.split(",")) for text in texts}
     found = list(dict.fromkeys(piece.strip() for t in texts for piece in (t.split(",") if plain[t] else [t])))
     for text in found:
-        delay = delays.parse(text)
-        model = delay.model if isinstance(delay, delays.WithMissing) else delay
-        if isinstance(model, delays.Trace):
-            print_notes(trace_notes(model, f"{model},wait={{}},rate=R", f"--delay {model},rate=R"))
+        for trace in traces(delays.parse(text)):
+            print_notes(trace_notes(trace, f"{trace},wait={{}},rate=R", f"--delay {trace},rate=R"))
     return found
+
+
+def usual_delays(data: str, how_to_load: "DataOptions", usual: Sequence[str]) -> list[str]:
+    """Return the delays to play where none was asked for: those that the rows were recorded with, or the usual ones.
+
+    Examples
+    --------
+    >>> usual_delays("digits", AS_IT_IS, ["1000"]), usual_delays("incidents", AS_IT_IS, ["1000"])
+    (['1000'], ['recorded'])
+    """
+    return [OWN] if datasets.has_delays(data, vars(how_to_load)) else list(usual)
 
 
 def trace_notes(trace: delays.Trace, waits: str, rate: str) -> Iterator[str]:
@@ -197,13 +209,26 @@ ZeroBased = Annotated[
         "--zero-based/--one-based", help="Of LIBSVM: the first index.", show_default="zero-based if there is a 0"
     ),
 ]
+Decided = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Of a table: times of the decisions; its rows are played in that order, as recorded."
+    ),
+]
+Answered = Annotated[str | None, typer.Option(metavar="COLUMN", help="Of a table: times of the answers; empty: never.")]
 Shuffle = Annotated[bool, typer.Option("--shuffle", help="Put the rows in a random order, by the seed.")]
 Format = Annotated[
     str | None, typer.Option(help="Of a file: " + ", ".join(FORMATS) + ".", show_default="by its ending")
 ]
 Scale = Annotated[str | None, typer.Option(help="unit (rows to norm 1) or standard (columns to mean 0, deviation 1).")]
 Bias = Annotated[bool, typer.Option("--bias", help="Append a column of ones.")]
-Input = Annotated[str | None, typer.Option(help="Of fashion_mnist: cnn or pixels.", show_default="cnn")]
+Input = Annotated[
+    str | None,
+    typer.Option(help="Of fashion_mnist: cnn or pixels; of hotel_resort: words or numbers.", show_default="cnn, words"),
+]
+Groups = Annotated[
+    int | None, typer.Option(help="Of incidents: only those of the N largest groups.", show_default="all 63")
+]
 Part = Annotated[
     str | None, typer.Option(help="Of a data set with a published split: all, train or test.", show_default="all")
 ]
@@ -226,6 +251,8 @@ class DataOptions:
     drop: Drop = field(default_factory=list)
     keep: Keep = field(default_factory=list)
     missing: Missing = None
+    decided: Decided = None
+    answered: Answered = None
     header: Header = True
     zero_based: ZeroBased = None
     format: Format = None
@@ -234,13 +261,14 @@ class DataOptions:
     shuffle: Shuffle = False
     samples: Samples = None
     input: Input = None
+    groups: Groups = None
     part: Part = None
 
     @property
     def given(self) -> dict[str, Any]:
         """The options that were given, by their names in `datasets.load`."""
         if self.input is not None:
-            check_choice("input", self.input, ("cnn", "pixels"))
+            check_choice("input", self.input, ("cnn", "pixels", "words", "numbers"))
         return {LOADED_AS.get(name, name): value for name, value in self._asked.items()}
 
     @property

@@ -40,12 +40,21 @@ from delaytron.learners import DEFAULT_LEARNER, LEARNERS
 from delaytron.learners.arguments import own_parameters
 from delaytron.simulation.results import Result, plot_curves
 from delaytron.simulation.scenarios import SAMPLINGS
-from delaytron.simulation.simulate import Progress, check_rounds, check_runs, learner_class, make_learner, simulate
+from delaytron.simulation.simulate import (
+    Progress,
+    check_rounds,
+    check_runs,
+    labels_for,
+    learner_class,
+    make_learner,
+    simulate,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 GAMMA = 0.01  # default exploration rate of learners that take one
+DELAY = "1000"
 ROUNDS = 100_000
 MOST_NAMED = 4  # learners in an error message
 LAST_COLUMNS = ("run", "round", "error_rate", "greedy_error_rate", "majority_error")
@@ -148,9 +157,9 @@ class RunJob:
         """The number of combinations of values."""
         return prod(map(len, self.grid.values()))
 
-    def check(self, data: Data) -> None:
+    def check(self, data: Data, n_rounds: int) -> None:
         """Raise InvalidInput if a value is not allowed, before anything is played."""
-        delays.parse(self.delay)
+        labels_for(delays.parse(self.delay), data, n_rounds)
         for values in product(*self.grid.values()):
             setting = dict(zip(self.grid, values, strict=True))
             make_learner(LEARNERS[self.learner], data.n_classes, data.n_features, setting)
@@ -248,6 +257,8 @@ delaytron run --data digits --delay lognormal:100,1.5+missing:0.2 --json
 delaytron run --data iris.csv --label species --scale standard --bias
 delaytron run --data iris.csv --label species --missing impute --shuffle
 delaytron run ova_logistic --data digits --standardize
+delaytron run --data log.csv --label outcome --decided asked_at --answered known_at
+delaytron run --delay right=10/wrong=lognormal:500,1
 delaytron run --data clicks.svm.gz --stream --delay 5000
 delaytron run adaptive_delaytron --set tracker=cumulative,instant --output out
 """
@@ -257,8 +268,13 @@ DataName = Annotated[str, typer.Option(metavar="NAME_OR_FILE", help=options.DATA
 Stream = Annotated[
     bool, typer.Option("--stream", help="Read a file in blocks, each row once: it may be larger than memory.")
 ]
+Delays = Annotated[
+    list[str],
+    typer.Option(metavar="DELAY", help=options.DELAY_HELP, show_default=f"1000{options.WHERE_RECORDED}"),
+]
 Rounds = Annotated[
-    int | None, typer.Option(help="Rounds of every run.", show_default="all rows of a file; else 100000")
+    int | None,
+    typer.Option(help="Rounds of every run.", show_default="all rows of a file or with own delays; else 100000"),
 ]
 Gammas = Annotated[
     list[str],
@@ -293,7 +309,7 @@ def run(
     data: DataName = "synsep",
     how_to_load: DataOptions = AS_IT_IS,
     stream: Stream = False,
-    delay: options.Delays = ["1000"],  # noqa: B006
+    delay: Delays = [],  # noqa: B006
     gamma: Gammas = [],  # noqa: B006
     runs: options.Runs = 5,
     rounds: Rounds = None,
@@ -328,14 +344,16 @@ def run(
         common["noise"] = [options.read_noise(noise)]
     if standardize:
         common["standardize"] = [True]
-    jobs = plan_jobs(learners, options.read_delays(delay), asked, common)
-    default = ROUNDS if data in datasets.DATASETS else None  # None: all rows of a file
+    usual = options.usual_delays(data, how_to_load, [DELAY])
+    jobs = plan_jobs(learners, options.read_delays(delay or usual), asked, common)
+    drawn_rows = data in datasets.DATASETS and usual == [DELAY]
+    default = ROUNDS if drawn_rows else None  # None: all rows
     terms = RunTerms(default if rounds is None else rounds, runs, seed, sampling)
     files = targets(plot, csv, output, "results", "curves")
     n_jobs = options.check_workers(workers)
     dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data, seed)
     for job in jobs:
-        job.check(dataset)
+        job.check(dataset, terms.rounds_on(dataset))
     options.print_notes([*notes(jobs, asked), *options.rows_note(data, dataset, terms.rounds_on(dataset), sampling)])
     drawn = options.drawn_note(data, dataset, terms.rounds_on(dataset), sampling)
     report = replace(_play(jobs, dataset, terms, n_jobs), drawn=drawn)
@@ -348,10 +366,12 @@ def _open_stream(path: str, how_to_load: DataOptions) -> datasets.FileStream:
     if path in datasets.DATASETS:
         raise InvalidInput(f"--stream reads files, and {path} is a named data set", "leave --stream out")
     given: Any = how_to_load.given
-    if given.keys() & {"n_samples", "features", "part"}:
+    if given.keys() & {"n_samples", "features", "part", "groups"}:
         raise InvalidInput(
-            "--samples, --input and --part are for named data sets, --stream is for files", "leave one out"
+            "--samples, --input, --part and --groups are for named data sets, --stream is for files", "leave one out"
         )
+    if "decided" in given or "answered" in given:
+        raise InvalidInput("--decided needs all rows in memory, to sort them", "leave --stream out")
     if "shuffle" in given:
         raise InvalidInput("--shuffle needs all rows in memory, and a stream is played in file order", "leave one out")
     with busy(f"checking {path}"):

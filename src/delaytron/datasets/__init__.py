@@ -1,16 +1,28 @@
 """Data sets: named ones, files and frames of users, pairs (X, y), and files larger than memory."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from delaytron.checks import check_integer, did_you_mean
+from delaytron.datasets.catalogue import CARDS
 from delaytron.datasets.dataset import Dataset, Scaling, choose_form, is_frame, rescale
 from delaytron.datasets.files import load_file, looks_like_file
-from delaytron.datasets.named import abalone, cifar10, digits, ecoli, fashion_mnist, news20, optdigits, usps
+from delaytron.datasets.named import (
+    abalone,
+    cifar10,
+    digits,
+    ecoli,
+    fashion_mnist,
+    hotel_resort,
+    incidents,
+    news20,
+    optdigits,
+    usps,
+)
 from delaytron.datasets.streams import FileStream, stream
 from delaytron.datasets.synthetic import synnonsep, synsep
 from delaytron.datasets.tables import as_dataset, load_frame
@@ -30,6 +42,8 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "synsep": synsep,
     "synnonsep": synnonsep,
     "news20": news20,
+    "hotel_resort": hotel_resort,
+    "incidents": incidents,
 }
 
 LONGEST = 80  # characters of a name in a message
@@ -87,6 +101,9 @@ def load(
     data = choose_form(rescale(make(**options), scaling))
     if seed is None:
         return data
+    if data.delays is not None:
+        problem = (Setting("shuffle"), " would tear the rows from the order of their decisions")
+        raise InvalidInput(problem, "leave it out; the delay 'shuffled' shuffles the delays over the rows")
     order = random_stream(seed, "shuffle").permutation(data.n_rows)
     note = f"rows: in a random order (seed {seed})"
     return replace(data, X=data.X[order], y=data.y[order], notes=(*data.notes, note))
@@ -101,6 +118,17 @@ def is_drawn(name: str) -> bool:
     (True, False)
     """
     return name in DATASETS and "seed" in inspect.signature(DATASETS[name]).parameters
+
+
+def has_delays(name: str, options: Mapping[str, Any]) -> bool:
+    """Whether a data set that is loaded with these options has the delays with which its rows were recorded.
+
+    Examples
+    --------
+    >>> has_delays("log.csv", {"decided": "shown_at", "answered": "clicked_at"}), has_delays("digits", {})
+    (True, False)
+    """
+    return options.get("decided") is not None or (name in CARDS and CARDS[name].recorded)
 
 
 def names_file(source: str | Path) -> bool:

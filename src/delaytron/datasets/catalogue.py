@@ -25,7 +25,7 @@ class Card(NamedTuple):
     counts: dict[str, tuple[int, ...]]  # rows of every class, in every part
     n_features: int
     nonzeros: float  # their share of X
-    origin: Literal["made", "download", "build"]
+    origin: Literal["made", "download", "build", "prepare"]
     source: str
     licence: str  # empty: the publisher states none
     citation: str
@@ -34,6 +34,7 @@ class Card(NamedTuple):
     image: tuple[int, int] | None = None  # height and width, where the features are pixels
     sparse: bool = False
     library: str = ""  # that brings it, as `delaytron.extras` calls it
+    recorded: bool = False  # whether it has the times of its decisions and answers
 
     @property
     def class_counts(self) -> tuple[int, ...]:
@@ -90,6 +91,7 @@ NEWS20_ARCHIVE = File(
     "sha256:8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",
 )
 NEWS20_COUNTS = File("news20/news20_counts_csr.npz")
+PREPARE = "prepare it from the published data, see docs/howto/data.md"
 
 FASHION_MNIST = Card(
     title="Photographs of ten kinds of clothes, by a CNN or in pixels.",
@@ -162,6 +164,23 @@ SYNSEP = Card(
     "multiclass prediction. ICML 2008, 440-447.",
     sparse=True,
 )
+
+HOTEL_RESORT = Card(
+    title="Bookings of a hotel, with times: stays, cancellations, no-shows.",
+    class_names=("Canceled", "Check-Out", "No-Show"),
+    counts={"all": (10831, 28938, 291)},
+    n_features=7042,
+    nonzeros=0.00341,
+    origin="prepare",
+    source="https://doi.org/10.1016/j.dib.2018.11.126",
+    licence="CC BY 4.0",
+    citation="Antonio, N., de Almeida, A. and Nunes, L. (2019). Hotel booking demand datasets. Data in Brief 22, "
+    "41-49.",
+    files={"all": (File("logs/hotel_resort.csv.gz", recipe=PREPARE),)},
+    sparse=True,
+    recorded=True,
+)
+HOTEL_NUMBERS = HOTEL_RESORT._replace(n_features=606, nonzeros=0.0285)
 
 CARDS = {
     "cifar10": Card(
@@ -280,5 +299,31 @@ CARDS = {
         citation="Lang, K. (1995). NewsWeeder: learning to filter netnews. ICML 1995, 331-339.",
         files={"train": (NEWS20_COUNTS,), "test": (NEWS20_COUNTS,)},
         sparse=True,
+    ),
+    "hotel_resort": HOTEL_RESORT,
+    "incidents": Card(
+        title="Incidents of a service desk, with times: which group solved it?",
+        class_names=(
+            *map(str, (2, 3, 5, 6, 9, 10, 12, 13, 14, 15, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32)),
+            *map(str, (33, 34, 35, 36, 37, 39, 43, 44, 45, 46, 47, 48, 49, 50, 51, 53, 54, 55, 56, 57, 58, 59, 60, 61)),
+            *map(str, (62, 63, 64, 65, 66, 67, 68, 69, 70, 72, 73, 74, 75, 76)),
+        ),
+        counts={
+            "all": (
+                *(4, 69, 87, 171, 60, 232, 70, 12, 9, 32, 6, 24, 269, 29, 115, 497, 664, 813, 16, 344, 384),
+                *(153, 178, 140, 3, 133, 26, 13, 1, 97, 780, 5, 3, 10, 100, 31, 88, 67, 38, 22, 54, 116, 201),
+                *(73, 193, 96, 26, 9, 18, 32, 6, 435, 170, 275, 6, 28, 43, 3628, 188, 390, 66, 40, 112),
+            )
+        },
+        n_features=4794,
+        nonzeros=0.00209,
+        origin="prepare",
+        source=f"{UCI}/dataset/498",
+        licence="CC BY 4.0",
+        citation="Amaral, C., Fantinato, M. and Peres, S. (2018). Incident management process enriched event log. UCI "
+        "Machine Learning Repository. https://doi.org/10.24432/C57S4H",
+        files={"all": (File("logs/incidents.csv.gz", recipe=PREPARE),)},
+        sparse=True,
+        recorded=True,
     ),
 }

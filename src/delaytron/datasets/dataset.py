@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import as_kind, check_bool, check_choice, check_matrix, is_sparse
+from delaytron.checks import as_kind, check_bool, check_choice, check_integers, check_matrix, is_sparse
 from delaytron.errors import InvalidInput, Setting, shown
-from delaytron.records import Array
+from delaytron.records import NEVER, Array
 
 if TYPE_CHECKING:
     from delaytron.checks import Matrix, Sparse
@@ -37,6 +37,10 @@ class Block(NamedTuple):
         What was done with the columns, a line each.
     dropped, filled : int
         Rows that were left out because a value is missing, and cells that were filled in.
+    lost : ndarray of bool, optional
+        Which rows were left out, of those that were read for the block.
+    delays : ndarray of int, optional
+        The delay in rounds with which each row was answered.
     """
 
     X: "Matrix"
@@ -45,6 +49,8 @@ class Block(NamedTuple):
     notes: tuple[str, ...] = ()
     dropped: int = 0
     filled: int = 0
+    lost: NDArray[np.bool_] | None = None
+    delays: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,6 +71,9 @@ class Dataset:
         Where the data come from and on what terms; empty where unknown.
     notes : tuple of str
         What was done when they were read, a line each.
+    delays : ndarray of int64, optional
+        Where decisions and answers were recorded with their times: how many rounds after that of its row an answer
+        came, `delaytron.delays.NEVER` for none. The rows are in the order of their decisions.
 
     Examples
     --------
@@ -82,6 +91,7 @@ class Dataset:
     licence: str = ""
     citation: str = ""
     notes: tuple[str, ...] = ()
+    delays: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", check_matrix(self.X))
@@ -107,6 +117,10 @@ class Dataset:
         own = np.array(y, dtype=np.int64)
         own.setflags(write=False)  # the compiled loop indexes by them without a check
         object.__setattr__(self, "y", own)
+        if self.delays is not None:
+            waits = np.array(check_integers("delays", self.delays, self.n_rows, low=1))
+            waits.setflags(write=False)
+            object.__setattr__(self, "delays", waits)
 
     @property
     def n_rows(self) -> int:
@@ -223,9 +237,44 @@ def labelled(block: Block, name: str, source: str) -> Dataset:
     check_two_classes(source, class_names)
     notes = (*block.notes, *row_notes(block.filled, block.dropped, len(y)))
     try:
-        return Dataset(block.X, y, name, class_names, feature_names=block.feature_names, source=source, notes=notes)
+        return Dataset(
+            block.X,
+            y,
+            name,
+            class_names,
+            feature_names=block.feature_names,
+            source=source,
+            notes=notes,
+            delays=block.delays,
+        )
     except InvalidInput as problem:
         raise InvalidInput(f"{source}: {problem.problem}", problem.args[1] or "correct the file") from None
+
+
+def largest_classes(data: Dataset, most: int) -> Dataset:
+    """Return the rows of the largest classes, as if there had been no others; of equal ones the first.
+
+    Recorded delays then count the rounds that are left.
+
+    Examples
+    --------
+    >>> data = Dataset(np.eye(4), np.array([0, 1, 2, 2]), "tiny", ("a", "b", "c"), delays=np.array([2, 2, 1, 1]))
+    >>> some = largest_classes(data, 2)
+    >>> some.class_names, some.y.tolist(), some.delays.tolist()
+    (('a', 'c'), [0, 1, 1], [1, 1, 1])
+    """
+    counts = np.bincount(data.y, minlength=data.n_classes)
+    kept = np.sort(np.argsort(-counts, kind="stable")[:most])
+    rows = np.isin(data.y, kept)
+    delays = None
+    if data.delays is not None:
+        # An answer comes with the first decision that is left of those at or after the one with which it came.
+        left = np.concatenate([[0], np.cumsum(rows)])
+        came = np.minimum(np.arange(data.n_rows) + data.delays, data.n_rows)
+        waits = np.maximum(1, left[came] - left[: data.n_rows])
+        delays = np.where(data.delays < NEVER, waits, NEVER)[rows]
+    names = tuple(data.class_names[k] for k in kept)
+    return replace(data, X=data.X[rows], y=np.searchsorted(kept, data.y[rows]), class_names=names, delays=delays)
 
 
 def check_two_classes(source: str, classes: Sequence[Any] | NDArray[Any]) -> None:

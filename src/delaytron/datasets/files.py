@@ -404,7 +404,7 @@ def table_blocks(
     return fit(source, **options).blocks
 
 
-TABLE = ("label", "categorical", "drop", "keep", "missing")  # options of any table
+TABLE = ("label", "categorical", "drop", "keep", "missing", "decided", "answered")  # options of any table
 
 
 class Format(NamedTuple):
@@ -461,6 +461,8 @@ def load_file(
     header: bool = True,
     zero_based: bool | None = None,
     format: str | None = None,
+    decided: Column | None = None,
+    answered: Column | None = None,
 ) -> Dataset:
     r"""Return the data set of a file in one of the `FORMATS`; those of text also as .gz, .bz2 or .xz.
 
@@ -486,6 +488,10 @@ def load_file(
         Of LIBSVM: whether indices begin with 0; by default if there is one.
     format : str, optional
         What the file holds, a name in `FORMATS`, where its ending does not say so.
+    decided, answered : str or int, optional
+        Columns of times (numbers, dates or ISO times): when each row was decided, and when its answer came, empty if it
+        never did. They become no features. The rows are sorted by `decided`, and get their own delays: an answer comes
+        with the first decision that was made at or after it was given.
 
     Notes
     -----
@@ -507,6 +513,7 @@ def load_file(
     place = as_path(path)
     kind = file_format(place, format)
     asked = {"label": label, "categorical": categorical, "drop": drop, "keep": keep, "missing": missing}
+    asked |= {"decided": decided, "answered": answered}
     block = FORMATS[kind].read(place, **_applying(place, kind, asked | {"header": header, "zero_based": zero_based}))
     return labelled(block, file_name(place), str(path))
 
@@ -590,7 +597,14 @@ def file_name(path: Path) -> str:
 
 def _applying(path: Path, kind: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are not at their defaults; raise InvalidInput if one does not apply to the format."""
-    defaults = {"label": None, "missing": "error", "header": True, "zero_based": None}
+    defaults = {
+        "label": None,
+        "missing": "error",
+        "header": True,
+        "zero_based": None,
+        "decided": None,
+        "answered": None,
+    }
     given = {}
     for option, value in asked.items():
         if option in ("header", "zero_based") and value is not None:

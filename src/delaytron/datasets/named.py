@@ -4,8 +4,9 @@ import gzip
 import os
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
@@ -14,9 +15,18 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import check_choice, is_sparse, stack_rows
-from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS, NEWS20_ARCHIVE, NEWS20_COUNTS, Card, File
-from delaytron.datasets.dataset import Block, Dataset
+from delaytron.checks import check_choice, check_integer, is_sparse, stack_rows
+from delaytron.datasets.catalogue import (
+    CARDS,
+    FASHION_PIXELS,
+    HOTEL_NUMBERS,
+    NEWS20_ARCHIVE,
+    NEWS20_COUNTS,
+    Card,
+    File,
+)
+from delaytron.datasets.dataset import Block, Dataset, largest_classes
+from delaytron.datasets.files import FORMATS
 from delaytron.errors import InvalidInput
 from delaytron.extras import is_installed, needs
 from delaytron.files.atomic import cache_home, replace_arrays
@@ -30,6 +40,19 @@ CHUNK = 2**16  # bytes taken from the network together
 Reader = Callable[..., Block]  # of a part's name and the paths of its files; labels are class numbers
 UNREADABLE = (*BROKEN, BadZipFile, KeyError, ValueError, UserWarning)
 SEXES = ("F", "I", "M")  # female, infant, male
+HOTEL_WORDS = (
+    *("arrival_date_month", "meal", "country", "market_segment", "distribution_channel", "reserved_room_type"),
+    *("deposit_type", "agent", "company", "customer_type"),
+)
+HOTEL_COUNTS = (
+    *("lead_time", "arrival_date_year", "arrival_date_day_of_month", "stays_in_weekend_nights", "stays_in_week_nights"),
+    *("adults", "children", "babies", "is_repeated_guest", "previous_cancellations", "previous_bookings_not_canceled"),
+    *("adr", "required_car_parking_spaces", "total_of_special_requests"),
+)
+INCIDENT_CODES = (
+    *("caller_id", "opened_by", "contact_type", "location", "category", "u_symptom", "impact", "urgency", "priority"),
+    "cmdb_ci",
+)
 WORD = r"\b[a-z]{2,}\b"
 RARE = 3  # training documents that a word must occur in to be counted
 
@@ -306,6 +329,52 @@ def ecoli() -> Dataset:
     return assemble("ecoli", card, read)
 
 
+# Logs of decisions and answers with their times
+
+
+def hotel_resort(features: str = "words") -> Dataset:
+    """Return bookings of a hotel in the order in which they were made: the guest came, cancelled or missed.
+
+    The answer is known when the guest leaves, cancels or does not come, so `delays` depend on it: half of the stays are
+    answered within 42 days, half of the cancellations within 21.
+
+    Parameters
+    ----------
+    features : {"words", "numbers"}
+        Of the 24 columns known at booking or shortly after: every cell as a word, so one-hot, as `dt.Model` reads text;
+        or only those that hold words or codes, and the other 14 as numbers.
+    """
+    typed = check_choice("features", features, ["words", "numbers"]) == "numbers"
+    card = HOTEL_NUMBERS if typed else CARDS["hotel_resort"]
+    words = HOTEL_WORDS if typed else (*HOTEL_WORDS, *HOTEL_COUNTS)
+    return assemble("hotel_resort", card, partial(_read_log, card, "outcome", words, ()))
+
+
+def incidents(groups: int | None = None) -> Dataset:
+    """Return incidents of a service desk in the order in which they were opened; guess which of 63 groups solved them.
+
+    All ten columns known when an incident is opened are codes, so one-hot. The group to which people assigned it first
+    is left out: it is the decision that a learner would take over.
+
+    Parameters
+    ----------
+    groups : int, optional
+        Keep only the incidents of this many groups, the largest; `delays` then count the incidents that are kept.
+    """
+    card = CARDS["incidents"]
+    data = assemble("incidents", card, partial(_read_log, card, "group", INCIDENT_CODES, ("first_assignment",)))
+    if groups is None:
+        return data
+    most = check_integer("groups", groups, at_least=2, at_most=len(card.class_names))
+    return largest_classes(data, most)
+
+
+def _read_log(card: Card, label: str, words: Sequence[str], dropped: Sequence[str], _: str, path: Path) -> Block:
+    times = {"decided": "decided", "answered": "answered"}
+    block = FORMATS["csv"].read(path, label=label, categorical=words, drop=dropped, missing="impute", **times)
+    return block._replace(labels=class_numbers(card, np.array([*map(str, block.labels.tolist())])))
+
+
 # Documents
 
 
@@ -389,7 +458,8 @@ def assemble(name: str, card: Card, read: Reader, part: str = "all") -> Dataset:
     y = np.concatenate([block.labels for block in blocks]).astype(np.int64)
     names = blocks[0].feature_names or card.feature_names
     X = stack_rows([block.X for block in blocks])
-    return Dataset(X, y, name, card.class_names, feature_names=names, **card.provenance)
+    delays = blocks[0].delays  # of rows in the order of time, which are in one part
+    return Dataset(X, y, name, card.class_names, feature_names=names, delays=delays, **card.provenance)
 
 
 def _obtain(card: Card, part: str, read: Reader) -> Block:

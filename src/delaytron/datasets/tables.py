@@ -22,6 +22,7 @@ from delaytron.datasets.columns import (
     Feature,
     Source,
     check_names,
+    find_column,
     find_columns,
     find_label,
     leave_out,
@@ -38,9 +39,11 @@ from delaytron.datasets.dataset import (
     is_frame,
     labelled,
 )
+from delaytron.delays.times import delays_between
+from delaytron.delays.traces import NEVER_MARK
 from delaytron.errors import InvalidInput, Setting, Text, shown
 from delaytron.extras import needs
-from delaytron.records import Bools
+from delaytron.records import NEVER, Bools
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +67,8 @@ class TableOptions(TypedDict, total=False):
     drop: Columns
     keep: Columns
     missing: str
+    decided: Column | None
+    answered: Column | None
 
 
 class FittedTable:
@@ -77,6 +82,8 @@ class FittedTable:
         The number of rows, as counted in the first pass.
     missing : {"error", "drop", "impute"}
         What is done with a row that has a missing value which cannot be filled in.
+    times : pair of str, optional
+        The columns of the times at which each row was decided and answered; `whole` then sorts the rows by the former.
     """
 
     def __init__(
@@ -88,7 +95,9 @@ class FittedTable:
         n_rows: int,
         missing: str,
         notes: tuple[str, ...],
+        times: tuple[str, str] | None = None,
     ) -> None:
+        self.times = times
         self.source, self.features, self.label, self.labels = source, features, label, labels
         self.n_rows, self.missing, self.notes = n_rows, missing, notes
         self.names = tuple(name for feature in features for name in feature.names)
@@ -139,7 +148,32 @@ class FittedTable:
             X = X[:n_rows]
         labels = np.concatenate([part.labels for part in parts])
         dropped, filled = sum(part.dropped for part in parts), sum(part.filled for part in parts)
-        return Block(X, labels, self.names, self.notes, dropped, filled)
+        block = Block(X, labels, self.names, self.notes, dropped, filled)
+        if self.times is None:
+            return block
+        kept = ~np.concatenate([part.lost for part in parts if part.lost is not None])
+        return self._in_time(block, kept, self.times)
+
+    def _in_time(self, block: Block, kept: Bools, times: tuple[str, str]) -> Block:
+        """Return the kept rows in the order of their decisions, with their delays; raise if a time is wrong."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        with closing(self.source.read(list(times))) as pieces:
+            table = pa.concat_tables([pa.table(piece) for piece in pieces]).filter(pa.array(kept))
+        rows = np.flatnonzero(kept)
+
+        def place(row: int) -> str:
+            return f"{self.source.name}, {self.source.place(int(rows[row]))}"
+
+        decided, answered = (table[name].combine_chunks() for name in times)
+        recorded = delays_between(decided, answered, NEVER_MARK, place, words=("decision", "answer"))
+        order = recorded.order
+        ordered = bool((order[1:] > order[:-1]).all())  # then nothing is copied
+        share = np.mean(recorded.delays == NEVER)
+        notes = f"delays: rounds from {times[0]!r} to {times[1]!r}, {share:.1%} never answered"
+        moved = "" if ordered else f"; rows sorted by {times[0]!r}"
+        X, labels = (block.X, block.labels) if ordered else (block.X[order], block.labels[order])
+        return block._replace(X=X, labels=labels, notes=(*block.notes, notes + moved), delays=recorded.delays)
 
     def _check_memory(self) -> None:
         """Raise InvalidInput if this machine has too little memory for the rows."""
@@ -182,7 +216,7 @@ class FittedTable:
             columns = [(place, one_hot, cells[~lost]) for place, one_hot, cells in columns]
         n_left = int((~lost).sum())
         X = self._matrix(columns, n_left)
-        return Block(X, labels, self.names, self.notes, rows.num_rows - n_left, filled)
+        return Block(X, labels, self.names, self.notes, rows.num_rows - n_left, filled, lost)
 
     def _check_missing(self, name: str, missing: Bools, first: int) -> None:
         """Raise InvalidInput at the first missing cell if those are not allowed."""
@@ -230,6 +264,13 @@ def fit(source: Source, hold: bool = False, with_label: bool = True, **options: 
     dropped = find_columns(header, names, options.get("drop", ()), "drop")
     kept = find_columns(header, names, options.get("keep", ()), "keep")
     missing = check_choice("missing", options.get("missing", "error"), MISSING_CELLS)
+    times = _find_times(header, names, options.get("decided"), options.get("answered"))
+    for name in times or ():
+        if name == label or name in dropped:
+            other = "label" if name == label else "drop"
+            raise InvalidInput(
+                f"{source.name}: column {name!r} is a time, so it cannot be in {other}", "name another one"
+            )
     if label in dropped:
         raise InvalidInput(
             f"{source.name}: column {label!r} is the label, so it cannot be dropped",
@@ -238,7 +279,7 @@ def fit(source: Source, hold: bool = False, with_label: bool = True, **options: 
     columns = [
         _feature(source, name, name == label or name in categorical, name in kept)
         for name in names
-        if name not in dropped
+        if name not in dropped and name not in (times or ())
     ]
     features = [column for column in columns if column.name != label]
     if not features:
@@ -276,12 +317,32 @@ def fit(source: Source, hold: bool = False, with_label: bool = True, **options: 
     labels = np.empty(0) if target is None else target.finish_fit_label()
     notes = (*source.notes, *_notes(source, columns, label, dropped))
     if hold:
+        read_again = source.read
 
         def read(names: Sequence[str]) -> "Generator[pa.Table, None, None]":
-            yield from (piece.select(list(names)) for piece in held)
+            if set(names) <= {column.name for column in seen}:
+                yield from (piece.select(list(names)) for piece in held)
+            else:  # times, which are no features
+                yield from read_again(names)
 
         source = source._replace(read=read)
-    return FittedTable(source, features, target, labels, n_rows, missing, notes)
+    return FittedTable(source, features, target, labels, n_rows, missing, notes, times)
+
+
+def _find_times(
+    header: str, names: Sequence[str], decided: Column | None, answered: Column | None
+) -> tuple[str, str] | None:
+    """Return the columns of the times of decisions and answers; raise InvalidInput if only one of them is named."""
+    if decided is None and answered is None:
+        return None
+    if decided is None or answered is None:
+        given, other = ("answered", "decided") if decided is None else ("decided", "answered")
+        hint = ("name both, as in ", Setting(other, "COLUMN"))
+        raise InvalidInput((f"{header}: ", Setting(given), " needs ", Setting(other)), hint, parameter=given)
+    first, second = find_column(header, names, decided, "decided"), find_column(header, names, answered, "answered")
+    if first == second:
+        raise InvalidInput(f"{header}: decisions and answers cannot have the same times, {first!r}", "name two columns")
+    return first, second
 
 
 def _feature(source: Source, name: str, categorical: bool, keep: bool) -> Feature:
@@ -340,12 +401,23 @@ def load_frame(
     drop: Columns = (),
     keep: Columns = (),
     missing: str = "error",
+    decided: Column | None = None,
+    answered: Column | None = None,
 ) -> Dataset:
     """Return the data set of a frame of pandas, polars or anything else with `__arrow_c_stream__`.
 
     For the options and what is raised see `files.load_file`.
     """
-    table = fit(_frame_source(frame), label=label, categorical=categorical, drop=drop, keep=keep, missing=missing)
+    asked = TableOptions(
+        label=label,
+        categorical=categorical,
+        drop=drop,
+        keep=keep,
+        missing=missing,
+        decided=decided,
+        answered=answered,
+    )
+    table = fit(_frame_source(frame), **asked)
     return labelled(table.whole(), "data", "the frame")
 
 

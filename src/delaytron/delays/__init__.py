@@ -1,10 +1,13 @@
 """Delays of feedback: models, recorded traces, and their summaries."""
 
 from delaytron.delays.models import (
+    ByClass,
+    ByOutcome,
     Delay,
     Fixed,
     Geometric,
     LogNormal,
+    OfRows,
     Pareto,
     Uniform,
     WithMissing,
@@ -16,10 +19,13 @@ from delaytron.records import NEVER
 
 __all__ = [
     "NEVER",
+    "ByClass",
+    "ByOutcome",
     "Delay",
     "Fixed",
     "Geometric",
     "LogNormal",
+    "OfRows",
     "Pareto",
     "Trace",
     "Uniform",

@@ -15,17 +15,18 @@ Examples
 """
 
 import numbers
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, NoReturn, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from delaytron.checks import check_choice, check_integer, check_integers, check_number, check_positive
+from delaytron.checks import check_bool, check_choice, check_integer, check_integers, check_number, check_positive
 from delaytron.delays.traces import MISSING, TRACE, Trace, open_trace, read_trace, written
 from delaytron.errors import InvalidInput
 from delaytron.records import NEVER
@@ -136,16 +137,123 @@ class Pareto(_Model):
 class WithMissing(_Model):
     """Another model, each feedback of which gets lost, independently, with probability `rate`."""
 
-    model: Delay = field(metadata={"check": lambda _, model: as_delay(model)})
+    model: Delay = field(metadata={"check": lambda name, model: _part(name, model, (ByOutcome, ByClass))})
     rate: float = field(metadata={"check": partial(_within, 0, 1)})
 
     def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:
-        drawn = self.model.sample(n_rounds, rng)
+        return self._lose(self.model.sample(n_rounds, rng), n_rounds, rng)
+
+    def _lose(self, drawn: Any, n_rounds: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return delays of the model, some of them lost."""
         delays = check_integers(f"the delays of {self.model!r}", drawn, n_rounds, low=1)
         return np.where(rng.random(n_rounds) < self.rate, NEVER, delays)
 
     def __str__(self) -> str:
         return f"{self.model}{MISSING}{written(self.rate)}"
+
+
+# Delays that depend on more than chance; `delaytron.delays.dependent` draws them.
+
+
+@dataclass(frozen=True)
+class OfRows(_Model):
+    """The delays with which the rows of a data set were recorded, each that of its row; or shuffled over the rows.
+
+    A data set has them if it was loaded with `decided` and `answered`, see `delaytron.datasets.load`. With `shuffled`
+    every run gives them to the rows in another random order: as many rounds, but nothing to do with the row any more.
+    """
+
+    shuffled: bool = field(default=False, metadata={"check": check_bool})
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:  # noqa: ARG002
+        _refuse_alone(self, "belongs to the rows of a data set")
+
+    def __str__(self) -> str:
+        return SHUFFLED if self.shuffled else OWN
+
+
+@dataclass(frozen=True)
+class ByClass(_Model):
+    """A model for each true class, by its name, and one for all others; without it every class needs its own.
+
+    All draw from the same stream of random numbers, so with twice the same model nothing depends on the class.
+    """
+
+    models: Mapping[str, Delay] = field(metadata={"check": lambda _, models: _by_name(models)})
+    default: Delay | None = field(
+        default=None,
+        metadata={"check": lambda _, model: None if model is None else _part("default", model, (ByOutcome, ByClass))},
+    )
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:  # noqa: ARG002
+        _refuse_alone(self, "depends on the true class of a round")
+
+    def __hash__(self) -> int:
+        return hash((tuple(sorted(self.models)), self.default))
+
+    def __str__(self) -> str:
+        pieces = [f"{CLASS}{name}={model}" for name, model in self.models.items()]
+        pieces += [] if self.default is None else [f"{ELSE}{self.default}"]
+        text = "/".join(pieces)
+        return (
+            text
+            if BETWEEN_CLASSES.split(text) == pieces and not any("=" in name for name in self.models)
+            else repr(self)
+        )
+
+
+@dataclass(frozen=True)
+class ByOutcome(_Model):
+    """A model for answers that say "right", and one for those that say "wrong", after noise has flipped some.
+
+    Both draw from the same stream of random numbers, so with twice the same model nothing depends on the outcome.
+
+    Examples
+    --------
+    >>> str(ByOutcome(right=10, wrong=LogNormal(500, 1)))
+    'right=uniform:10/wrong=lognormal:500,1'
+    """
+
+    right: Delay = field(metadata={"check": lambda name, model: _part(name, model, (ByOutcome,))})
+    wrong: Delay = field(metadata={"check": lambda name, model: _part(name, model, (ByOutcome,))})
+
+    def _draw(self, n_rounds: int, rng: np.random.Generator) -> NDArray[Any]:  # noqa: ARG002
+        _refuse_alone(self, "depends on the outcome of a round")
+
+    def __str__(self) -> str:
+        pieces = [f"right={self.right}", f"wrong={self.wrong}"]
+        text = "/".join(pieces)
+        return text if BETWEEN_OUTCOMES.split(text) == pieces else repr(self)
+
+
+def _part(name: str, value: Any, refused: tuple[type, ...]) -> Delay:
+    """Return a model within another one; raise InvalidInput if it cannot be in there."""
+    model = as_delay(value)
+    if isinstance(model, refused):
+        of_each = "of each of its models" if isinstance(model, ByOutcome | ByClass) else "of it"
+        raise InvalidInput.of(name, "a model of its own", model, f"make it a part {of_each} instead")
+    return model
+
+
+def _by_name(models: Any) -> dict[str, Delay]:
+    if not isinstance(models, Mapping) or not models:
+        raise InvalidInput.of("models", "a dict of models by the names of classes", models, 'as in {"spam": 100}')
+    return {str(name): _part("models", model, (ByOutcome, ByClass)) for name, model in models.items()}
+
+
+def one_line(delay: Delay) -> str:
+    """Return the text of a model for a message: names of classes may have line breaks."""
+    return " ".join(str(delay).split())
+
+
+def _refuse_alone(model: Delay, why: str) -> NoReturn:
+    """Raise InvalidInput where a delay is drawn without what it depends on."""
+    raise InvalidInput(
+        f"the delay {one_line(model)} {why}, which is not known here",
+        "play it by simulate, compare or an experiment",
+        parameter="delay",
+        value=str(model),
+    )
 
 
 MODELS: dict[str, type[Any]] = {
@@ -158,7 +266,15 @@ MODELS: dict[str, type[Any]] = {
 NAMES = {model: name for name, model in MODELS.items()}
 WRITTEN = [f"{name}:{','.join(item.name.upper() for item in fields(model))}" for name, model in MODELS.items()]
 RECORDED = "trace:FILE, trace:FILE,event=A,outcome=B, trace:FILE,wait=A,rate=R"
-ALLOWED = f"1000 or {', '.join(WRITTEN)}, {RECORDED}, each optionally followed by {MISSING}RATE"
+OWN, SHUFFLED = "recorded", "shuffled"
+CLASS, ELSE = "class:", "else="
+BETWEEN_OUTCOMES = re.compile(r"/(?=(?:right|wrong)=)")  # a slash needs no quotes in a shell, and is in paths, too
+BETWEEN_CLASSES = re.compile(r"/(?=class:|else=)")
+DEPENDENT = "right=MODEL/wrong=MODEL, class:A=MODEL/class:B=MODEL/else=MODEL"
+ALLOWED = (
+    f"1000 or {', '.join(WRITTEN)}, {RECORDED}, {OWN}, {SHUFFLED}, each optionally followed by {MISSING}RATE; "
+    f"or {DEPENDENT}"
+)
 
 
 def parse(text: str) -> Delay:
@@ -175,6 +291,8 @@ def parse(text: str) -> Delay:
     """
     if not isinstance(text, str):
         raise InvalidInput.of("delay", f"text, {ALLOWED}", text, "as_delay takes other values")
+    if text.strip().startswith(("right=", "wrong=", CLASS, ELSE)):
+        return _parse_parts(text.strip())
 
     def number(word: str) -> float:
         return int(word) if word.strip().isdigit() else float(word)
@@ -183,7 +301,9 @@ def parse(text: str) -> Delay:
     name, colon, words = main.partition(":")
     try:
         delay: Delay
-        if not colon:
+        if main in (OWN, SHUFFLED):
+            delay = OfRows(main == SHUFFLED)
+        elif not colon:
             delay = Uniform(_delay("delay", number(main)))
         elif name == "trace" and words:
             source, columns = read_trace(words)
@@ -204,6 +324,20 @@ def parse(text: str) -> Delay:
         hint = f"did you mean {TRACE}{main}?" if Path(main).suffix else "for example, write lognormal:100,1.5"
         raise InvalidInput.of("delay", ALLOWED, text, hint) from None
     return delay
+
+
+def _parse_parts(text: str) -> Delay:
+    """Return the model of a short form that has others as its parts; raise InvalidInput if one is missing or double."""
+    by_outcome = not text.startswith((CLASS, ELSE))
+    pieces = (BETWEEN_OUTCOMES if by_outcome else BETWEEN_CLASSES).split(text)
+    pairs = [piece.partition("=")[::2] for piece in pieces]
+    models = {name: parse(words) for name, words in pairs}
+    if by_outcome and sorted(name for name, _ in pairs) == ["right", "wrong"]:
+        return ByOutcome(models["right"], models["wrong"])
+    others = models.pop(ELSE[:-1], None)
+    if not by_outcome and models and len(models) + (others is not None) == len(pairs):
+        return ByClass({name.removeprefix(CLASS): model for name, model in models.items()}, others)
+    raise InvalidInput.of("delay", DEPENDENT, text, "for example, write right=10/wrong=lognormal:500,1")
 
 
 def as_delay(value: Any) -> Delay:

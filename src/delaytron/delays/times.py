@@ -32,7 +32,7 @@ class Recorded(NamedTuple):
 
     `text` is what `delaytron.delays.parse` reads as the same delays, empty if there is no such text; `in_seconds`
     whether numbers were taken as seconds because no unit was given; `header` the line above a single column, which was
-    skipped.
+    skipped; `order` the events in the order of time, where there were times.
     """
 
     delays: Ints
@@ -40,6 +40,7 @@ class Recorded(NamedTuple):
     text: str = ""
     in_seconds: bool = False
     header: str = ""
+    order: Ints = np.empty(0, np.int64)
 
 
 class Times(NamedTuple):
@@ -73,9 +74,16 @@ def seconds_in(unit: str | None) -> float:
 
 
 def delays_between(
-    event: Any, outcome: Any, never: float, place: Place = at_index, unit: str | None = None
+    event: Any,
+    outcome: Any,
+    never: float,
+    place: Place = at_index,
+    unit: str | None = None,
+    words: tuple[str, str] = ("event", "outcome"),
 ) -> Recorded:
     """Return the delays of rounds that are the events, sorted by time; `unit` is that of times that are numbers.
+
+    Messages call the two times by these `words`.
 
     Feedback is delivered at the start of the first later round whose event is not before the outcome; if there
     is none, at the first round after the last one. Raises InvalidInput, with the place, at times that do not fit.
@@ -86,8 +94,8 @@ def delays_between(
     array([1, 3, 1, 1])
     """
     seconds = seconds_in(unit)
-    events, outcomes = as_times("event", event, None, place), as_times("outcome", outcome, never, place)
-    _check_pair(events, outcomes, place)
+    events, outcomes = as_times(words[0], event, None, place), as_times(words[1], outcome, never, place)
+    _check_pair(events, outcomes, place, words)
     if unit is not None and events.kind != "numbers":
         raise InvalidInput(
             (f"{place(0)}: ", Setting("unit"), f" is for times that are numbers, got {events.column[0]}"),
@@ -99,28 +107,34 @@ def delays_between(
     delays = np.maximum(1, np.searchsorted(start, end, side="left") - np.arange(len(start)))
     waits = (end - start) * seconds if events.kind == "numbers" else (end - start) / 1e6
     known = np.where(missing, np.nan, waits)
-    return Recorded(np.where(missing, NEVER, delays), known, in_seconds=unit is None and events.kind == "numbers")
+    in_seconds = unit is None and events.kind == "numbers"
+    return Recorded(np.where(missing, NEVER, delays), known, in_seconds=in_seconds, order=order)
 
 
-def _check_pair(events: Times, outcomes: Times, place: Place) -> None:
+def _check_pair(events: Times, outcomes: Times, place: Place, words: tuple[str, str]) -> None:
     """Raise InvalidInput if the events and outcomes do not belong together."""
+    event, outcome = words
     n_events, n_outcomes = len(events.values), len(outcomes.values)
     if n_events != n_outcomes or not n_events:
         raise InvalidInput(
-            f"a trace needs events and an outcome for each, got {n_events} events and {n_outcomes} outcomes",
-            "leave outcomes that never came empty",
+            f"a trace needs {event}s and an {outcome} for each, got {n_events} {event}s and {n_outcomes} {outcome}s",
+            f"leave {outcome}s that never came empty",
         )
     lost = events.first(events.missing)
     if lost:
-        raise InvalidInput(f"{place(lost[0])}: the event time is missing", "fill it in; only an outcome may be missing")
+        raise InvalidInput(
+            f"{place(lost[0])}: the {event} time is missing", f"fill it in; only an {outcome} may be missing"
+        )
     if outcomes.kind not in ("", events.kind):
         row = int(outcomes.missing.argmin())
         pair = f"{str(events.column[row])!r} ({events.kind}) and {str(outcomes.column[row])!r} ({outcomes.kind})"
-        raise InvalidInput(f"{place(row)}: event and outcome must be of one kind, got {pair}", "convert one of them")
+        raise InvalidInput(
+            f"{place(row)}: {event} and {outcome} must be of one kind, got {pair}", "convert one of them"
+        )
     early = outcomes.first(~outcomes.missing & (outcomes.values < events.values))
     if early:
         raise InvalidInput(
-            f"{place(early[0])}: the outcome {early[1]} lies before its event {events.column[early[0]]}",
+            f"{place(early[0])}: the {outcome} {early[1]} lies before its {event} {events.column[early[0]]}",
             "check that the columns are not swapped, and that both clocks have the same zone",
         )
 

@@ -12,8 +12,8 @@ from delaytron.learners import LEARNERS
 from delaytron.records import Array, Ints
 from delaytron.rng import stream
 from delaytron.simulation.rounds import Course, Entrant, play_rewards
-from delaytron.simulation.scenarios import SimulationConfig, checkpoints, draw_delays, draw_rows
-from delaytron.simulation.simulate import Progress
+from delaytron.simulation.scenarios import SimulationConfig, checkpoints, draw_outcomes, draw_rows
+from delaytron.simulation.simulate import Progress, labels_for
 
 
 def goes_by_rounds(run: RunSpec) -> bool:
@@ -29,18 +29,16 @@ def play_by_rounds(runs: Sequence[RunSpec], source: PlayedData, progress: Progre
     """
     first = runs[0]
     data, rewards = source.data, reward_table(source, first.data)
-    config = SimulationConfig(
-        data.n_rows, first.rounds, recorded_delay(first.delay, first.recorded), first.seed, first.sampling
-    )
+    delay = recorded_delay(first.delay, first.recorded)
+    labelled = labels_for(delay, data, first.rounds)
+    config = SimulationConfig(data.n_rows, first.rounds, delay, first.seed, first.sampling, labelled=labelled)
     stops = checkpoints(first.rounds, first.checkpoints)
     mistakes = np.zeros((len(runs), first.runs, stops.size, 2), np.int64)
     lost = np.zeros((len(runs), first.runs, stops.size))
     for number in range(first.runs):
-        course = Course(
-            draw_rows(config, number).tolist(),
-            draw_delays(config.delay, config.n_rounds, config.seed, number),
-            stream(config.seed, "answers", number).random(config.n_rounds),
-        )
+        delays, if_wrong = draw_outcomes(config, number)
+        draws = stream(config.seed, "answers", number).random(config.n_rounds)
+        course = Course(draw_rows(config, number).tolist(), delays, draws, if_wrong)
         seed = int(stream(config.seed, "learner", number).integers(2**31))
         for place, run in enumerate(runs):
             learner = _make(run, data.n_classes, data.n_features, seed)

@@ -13,6 +13,7 @@ import numpy as np
 from delaytron.checks import check_distinct, check_integer
 from delaytron.datasets import Dataset, as_dataset, is_drawn, load
 from delaytron.delays import Delay, as_delay
+from delaytron.delays.models import OWN
 from delaytron.errors import InvalidInput
 from delaytron.errors import Setting as ErrorSetting
 from delaytron.extras import needs
@@ -28,6 +29,7 @@ from delaytron.simulation.simulate import (
     Progress,
     check_rounds,
     check_runs,
+    labels_for,
     learner_class,
     make_learner,
     simulate_settings,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+DELAYS = ("1", "1000", "5000")
+ROUNDS = 100_000
 TUNING_SEED_OFFSET = 1_000_003  # between the seed of the reported runs and that of the tuning
 
 
@@ -298,8 +302,8 @@ Learners = Iterable[str | type[Learner]] | None
 def compare(
     data: Any,
     learners: Learners = None,
-    delays: Iterable[Any] = (1, 1000, 5000),
-    rounds: int = 100_000,
+    delays: Iterable[Any] | None = None,
+    rounds: int | None = None,
     runs: int = 10,
     tuning_runs: int = 2,
     budget: int = 16,
@@ -326,8 +330,11 @@ def compare(
     ----------
     learners : names or classes, optional
         All of `LEARNERS` by default. Those that cannot play on these data are listed with the reason.
-    delays : delay models, ints or texts
-        See `delaytron.delays`; they are sorted by the mean wait.
+    delays : delay models, ints or texts, optional
+        See `delaytron.delays`; they are sorted by the mean wait. By default 1, 1000 and 5000; where rows have their own
+        delays, these: "recorded".
+    rounds : int, optional
+        100,000 by default; where rows have their own delays, one for each of them.
     tuning_data : Dataset or (X, y), optional
         Other data of the same kind to tune on, see `load_for_tuning`. By default `data`: then, if they have enough
         rows for `rounds`, the tuning sees the same rows in the same order, with other delays and draws.
@@ -342,9 +349,18 @@ def compare(
     >>> [(entry.learner, entry.delay, entry.tried) for entry in comparison.entries]
     [('delaytron', '1', 3), ('delaytron', '100', 3), ('banditron', '1', 3), ('banditron', '100', 3)]
     """
-    terms = Terms(rounds, runs, tuning_runs, budget, seed)
+    dataset = as_dataset(data)
+    terms = Terms(usual_rounds(dataset) if rounds is None else rounds, runs, tuning_runs, budget, seed)
     feedback = read_feedback(noise, expire_after, on_expiry, correct_within)
-    return prepare(data, learners, delays, terms, tuning_data, feedback).play(n_jobs, progress)
+    asked = delays
+    if asked is None:
+        asked = DELAYS if dataset.delays is None else [OWN]
+    return prepare(dataset, learners, asked, terms, tuning_data, feedback).play(n_jobs, progress)
+
+
+def usual_rounds(data: Dataset) -> int:
+    """Return the rounds of a run where none were asked for: rows with their own delays are played once."""
+    return ROUNDS if data.delays is None else data.n_rows
 
 
 def read_feedback(noise: Any, expire_after: Any, on_expiry: Any, correct_within: Any) -> Setting:
@@ -367,7 +383,11 @@ def prepare(
     labels = [str(as_delay(d)) if isinstance(d, Delay) or np.ndim(d) else str(d).strip() for d in asked_delays]
     check_distinct("delays", labels)
     ordered = dict(zip(labels, map(as_delay, asked_delays), strict=True))
-    ordered = dict(sorted(ordered.items(), key=lambda item: mean_wait(item[1], terms.rounds, terms.seed)))
+    waits = {}
+    for label, delay in ordered.items():
+        labels_for(delay, tuning, terms.rounds)  # raises where it does not fit
+        waits[label] = mean_wait(delay, terms.rounds, terms.seed, labels_for(delay, dataset, terms.rounds))
+    ordered = {label: ordered[label] for label in sorted(ordered, key=waits.__getitem__)}
     asked = list(LEARNERS if learners is None else [learners] if isinstance(learners, str) else learners)
     classes = [learner_class(learner) for learner in asked]
     check_distinct("learners", [cls.name for cls in classes])

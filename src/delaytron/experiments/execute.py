@@ -17,7 +17,7 @@ from delaytron.checks import check_choice, check_integer, installed_memory
 from delaytron.datasets import DATASETS
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
 from delaytron.datasets.named import find
-from delaytron.delays import Fixed, as_delay
+from delaytron.delays import Delay, Fixed, as_delay
 from delaytron.errors import InvalidInput, Setting
 from delaytron.experiments.by_rounds import goes_by_rounds, play_by_rounds
 from delaytron.experiments.clusters import TRIES, dask_cluster, ray_cluster, spread_on
@@ -29,13 +29,13 @@ from delaytron.experiments.theory import TheoryRow, TheorySpec, play_theory
 from delaytron.learners.book import Expiry
 from delaytron.records import Array, Ints, Scenarios
 from delaytron.simulation.scenarios import (
-    BYTES_PER_EXPIRING_ROUND,
     BYTES_PER_ROUND,
     Noise,
     SimulationConfig,
+    bytes_per_round,
     make_scenarios,
 )
-from delaytron.simulation.simulate import MEMORY, Progress, simulate_settings
+from delaytron.simulation.simulate import MEMORY, Progress, labels_for, simulate_settings
 
 try:
     import resource
@@ -55,8 +55,11 @@ def check_memory(runs: Iterable[RunSpec], workers: int | None = None) -> None:
     """Raise InvalidInput if the longest of these runs, on all workers at a time, need more memory than there is."""
     installed = installed_memory()
     needed = 0
+    delays: dict[str, Delay] = {}  # each is read only once: it may be a file
     for run in runs:
-        per_round = BYTES_PER_EXPIRING_ROUND if "expire_after" in run.parameters else BYTES_PER_ROUND
+        if run.delay not in delays:
+            delays[run.delay] = as_delay(run.delay)
+        per_round = bytes_per_round(delays[run.delay], "expire_after" in run.parameters)
         needed = max(needed, run.rounds * per_round * min(run.runs, workers or os.cpu_count() or 1))
     if installed is not None and needed > installed:
         raise InvalidInput(
@@ -315,26 +318,31 @@ def play(job: Job, n_jobs: int | None = 1, progress: Progress | None = None) -> 
         n_jobs=n_jobs,
         progress=progress,
         n_checkpoints=first.checkpoints,
-        scenarios=partial(_scenarios, first.delay),
+        scenarios=partial(_scenarios, first),
     )
     mistakes = result.mistakes.reshape(len(job), first.runs, -1, 2)
     return Played(mistakes, perf_counter() - start, peak_memory())
 
 
 def _scenarios(
-    delay: str, runs: Sequence[int], config: SimulationConfig, expiry: Expiry, noise: Noise
+    run: RunSpec, runs: Sequence[int], config: SimulationConfig, expiry: Expiry, noise: Noise
 ) -> tuple[Scenarios, int]:
     """Return the scenarios of runs, cached: drawing them takes longer than playing a learner, and jobs share them."""
     if config.n_rounds * BYTES_PER_ROUND > MEMORY:
         return make_scenarios(runs, config, expiry, noise)  # too long for the cache
-    return _drawn(delay, tuple(runs), config._replace(delay=NO_DELAY, n_checkpoints=0), expiry, noise)
+    data = b"" if config.labelled is None else msgspec.json.encode(run.data)
+    plain = config._replace(delay=NO_DELAY, n_checkpoints=0, labelled=None)
+    return _drawn(run.delay, data, tuple(runs), plain, expiry, noise)
 
 
 @lru_cache(maxsize=KEPT_SCENARIOS)
 def _drawn(
-    delay: str, runs: tuple[int, ...], config: SimulationConfig, expiry: Expiry, noise: Noise
+    delay: str, data: bytes, runs: tuple[int, ...], config: SimulationConfig, expiry: Expiry, noise: Noise
 ) -> tuple[Scenarios, int]:
-    return make_scenarios(runs, config._replace(delay=as_delay(delay)), expiry, noise)
+    """Draw scenarios; `data` describes the data set where delays depend on its rows, else it is empty."""
+    model = as_delay(delay)
+    labelled = labels_for(model, _load(data).data, config.n_rounds) if data else None
+    return make_scenarios(runs, config._replace(delay=model, labelled=labelled), expiry, noise)
 
 
 @lru_cache(maxsize=1)

@@ -23,6 +23,7 @@ from delaytron.simulation.worlds import WORLDS, check_rates
 
 Options = dict[str, Any]  # a table of the TOML file: numbers, text and lists of them
 KINDS = ("labels", "clicks", "rewards")
+OWN = ("name", "rounds")  # keys that are no options of a world
 NOT_LOADED = ("name", "sha256", "clicks")  # keys of a table that are no options of `datasets.load`
 
 
@@ -83,7 +84,8 @@ def titled(entries: Iterable[str | Options]) -> list[tuple[str, Options]]:
 
 def _title(table: Options, name: str) -> str:
     if name in WORLDS:
-        return f"{name} {assignments({key: value for key, value in table.items() if key != 'name'})}".strip()
+        own = {key: value for key, value in table.items() if key not in OWN}
+        return f"{name} {assignments(own)}".strip()
     rates = table.get("clicks")
     shown = "/".join(map(str, rates)) if isinstance(rates, list) else rates
     return name if rates is None else f"{name} clicks {shown}"
@@ -117,10 +119,11 @@ def file_digest(path: Path) -> str:
 
 
 def complete(title: str, table: Options) -> Options:
-    """Return the table of a data set with the digest of its file, which is a part of the specification.
+    """Return the table of a data set, without its rounds, with the digest of its file, a part of the specification.
 
     Raises InvalidInput if there is no such file, world or data set, or if clicks are no rates.
     """
+    table = {key: value for key, value in table.items() if key != "rounds"}
     name = table["name"]
     if "clicks" in table:
         check_clicks(title, table)

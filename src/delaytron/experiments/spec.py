@@ -13,7 +13,9 @@ import msgspec
 
 from delaytron._version import __version__
 from delaytron.checks import check_choice, check_distinct, check_integer
-from delaytron.delays import Delay, Trace, WithMissing, as_delay
+from delaytron.datasets import has_delays
+from delaytron.delays import Delay, OfRows, as_delay
+from delaytron.delays.dependent import parts, traces
 from delaytron.errors import InvalidInput
 from delaytron.experiments.compare import TUNING_SEED_OFFSET
 from delaytron.experiments.entrants import is_outside, make_entrant, plain_name, with_digest
@@ -116,9 +118,9 @@ class Condition(NamedTuple):
 
 
 def delays_digest(delay: Delay) -> str:
-    """Return the SHA-256 of recorded delays; "" for other delay models."""
-    model = delay.model if isinstance(delay, WithMissing) else delay
-    return sha256(model.delays.tobytes()).hexdigest() if isinstance(model, Trace) else ""
+    """Return the SHA-256 of all recorded delays in a model; "" for a model without."""
+    recorded = [trace.delays.tobytes() for trace in traces(delay)]
+    return sha256(b"".join(recorded)).hexdigest() if recorded else ""
 
 
 def recorded_delay(delay: str, recorded: str) -> Delay:
@@ -269,6 +271,14 @@ def _kind(value: Any) -> str:
     return repr(value)[:40] if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
+class Entered(NamedTuple):
+    """A data set of an experiment."""
+
+    title: str
+    data: Options
+    rounds: int
+
+
 class Refusal(NamedTuple):
     """A learner that a bake-off leaves out on a data set, and the reason."""
 
@@ -283,7 +293,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     Parameters
     ----------
     data : list of str or table
-        Names or files; a table has a `name` and options of `dt.datasets.load`. See `sources` for more of them.
+        Names or files; a table has a `name` and options of `dt.datasets.load`. A `title` distinguishes two entries of
+        the same name; `rounds` are its own, if not those of all. See `sources` for more of them.
     learners : list of table
         The `name` of a learner and its parameters; a list tries each of its values; `noise = [[rho0, rho1]]` flips
         answers. A `title` distinguishes two entries of the same learner; `delays`, `runs`, `tuning_runs` and `report`
@@ -322,10 +333,10 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         entries = self._entries()
         tables = self._tables()
         found = [
-            self._condition(title, data, entry, delay)
+            self._condition(one, entry, delay)
             for entry in entries
-            for title, data in tables.items()
-            if not (self.bakeoff and entry.refusal(data))
+            for one in tables
+            if not (self.bakeoff and entry.refusal(one.data))
             for delay in entry.delays
         ]
         return [_pooled(condition, found) if condition.report == "single" else condition for condition in found]
@@ -336,9 +347,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return []
         tables = self._tables()
         reasons = (
-            Refusal(entry.title, title, entry.refusal(data))
-            for entry in self._entries()
-            for title, data in tables.items()
+            Refusal(entry.title, one.title, entry.refusal(one.data)) for entry in self._entries() for one in tables
         )
         return list(dict.fromkeys(one for one in reasons if one.reason))
 
@@ -357,29 +366,37 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             check_distinct(f"delays of {title}", delays, "name or title")
         return entries
 
-    def _tables(self) -> dict[str, Options]:
-        """Return the tables of the data sets by their titles, with the digests of files, checked."""
+    def _tables(self) -> list[Entered]:
+        """Return the data sets, with the digests of files, checked."""
         tables = titled(self.data)
         check_distinct("data", [title for title, _ in tables], "name or title")
         for title, table in tables:
             check_values(title, table)
             if not self.bakeoff and kind_of(table) != "labels":
                 raise InvalidInput(f"{title} belongs into a bake-off", BAKEOFF)
-        return {title: complete(title, table) for title, table in tables}
+        return [
+            Entered(title, complete(title, table), check_limits("rounds", table.get("rounds", self.rounds)))
+            for title, table in tables
+        ]
 
-    def _condition(self, title: str, data: Options, entry: LearnerEntry, delay: str) -> Condition:
+    def _condition(self, entered: Entered, entry: LearnerEntry, delay: str) -> Condition:
+        title, data, rounds = entered
+        model = as_delay(delay)
+        if any(isinstance(part, OfRows) for part in parts(model)) and not has_delays(data["name"], data):
+            hint = 'give its table the columns of times, decided = "COLUMN" and answered = "COLUMN"'
+            raise InvalidInput(f"{title} has no recorded delays, and a delay is {delay}", hint)
         seed = self.seed + TUNING_SEED_OFFSET
         pattern = RunSpec(
             data=data,
             learner=entry.name,
             parameters={},
             delay=delay,
-            rounds=self.rounds,
+            rounds=rounds,
             runs=entry.runs,
             seed=self.seed,
             sampling=self.sampling,
             checkpoints=self.checkpoints,
-            recorded=delays_digest(as_delay(delay)),
+            recorded=delays_digest(model),
         )
         # Synthetic data are drawn again for the tuning; others have only one set of rows.
         other = data | {"seed": seed} if is_redrawn(data) else data
@@ -403,7 +420,17 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not 0 < share <= 1:
             raise InvalidInput.of("share", "in (0, 1]", share)
         check_limits("rounds", self.rounds)
-        return msgspec.structs.replace(self, rounds=max(1, round(self.rounds * share)))
+
+        def of(rounds: int) -> int:
+            return max(1, round(rounds * share))
+
+        data = [
+            one | {"rounds": of(check_limits("rounds", one["rounds"]))}
+            if isinstance(one, dict) and "rounds" in one
+            else one
+            for one in self.data
+        ]
+        return msgspec.structs.replace(self, rounds=of(self.rounds), data=data)
 
 
 def read_spec(path: Path) -> Spec:
@@ -417,7 +444,7 @@ def read_spec(path: Path) -> Spec:
 
 
 def built_in(name: str) -> tuple[Spec, bytes]:
-    """Return an experiment that comes with the package, "paper" or "quick", and its text.
+    """Return an experiment that comes with the package, such as "paper" or "quick", and its text.
 
     Examples
     --------

@@ -489,8 +489,7 @@ def chosen(condition: Condition, store: RunStore) -> tuple[RunSpec, float]:
     Of a single setting for many data sets that is the geometric mean over these, each error raised by one mistake.
     """
     if condition.pooled:
-        one = 1 / condition.reported[0].rounds
-        logs = [[log(store.mean_error(run) + one) for run in runs] for runs in condition.pooled]
+        logs = [[log(store.mean_error(run) + 1 / run.rounds) for run in runs] for runs in condition.pooled]
         errors = np.exp(np.mean(logs, axis=0)).tolist()
     else:
         errors = [store.mean_error(run) for run in condition.tuning or condition.reported]

@@ -25,6 +25,8 @@ params_of: Any = slot()  # (params, r) -> the parameters of run r
 
 # Events: an answer; an expiry that counts as wrong; an answer after such an expiry; an expiry without effect.
 ANSWER_EVENT, EXPIRY_EVENT, CORRECTION_EVENT, DROP_EVENT = range(4)
+KIND_BITS = 3  # of an event in a scenario; the others say on which answer to the round it depends, if on any
+IF_RIGHT, IF_WRONG = 4, 8
 BLOCK = 128  # rounds that one run plays before the next run does, so that all runs read rows while they are cached
 
 
@@ -65,12 +67,17 @@ def play_block(
 ) -> None:
     """Play a few rounds of one run."""
     ring = log.label.size - 1  # a mask: the length is a power of two
+    conditional = scenario.kinds.size > 0 and scenario.waiting.size == 0
     for t in range(span.start, span.stop):
         if span.ahead:
             look_ahead(stream, scenario, t + span.ahead)
         first, last = scenario.starts[t], scenario.starts[t + 1]
-        # Without expiry each arrival closes a round: of the rounds 0..t those wait that have not arrived yet.
-        waiting = scenario.waiting[t] if scenario.waiting.size else t + 1 - last
+        if conditional:
+            log.ended[0] += count_ended(stream, scenario, log, first, last)
+            waiting = t + 1 - log.ended[0]
+        else:
+            # Without expiry each arrival closes a round: of the rounds 0..t those wait that have not arrived yet.
+            waiting = scenario.waiting[t] if scenario.waiting.size else t + 1 - last
         # The order of effects, the same online: clock, answers in the order of their rounds, then the choice.
         tick(state, params, before[0] + t + 1, before[1] + waiting)
         for a in range(first, last):
@@ -78,10 +85,12 @@ def play_block(
             x, y = example(stream, scenario.rows[s])
             c = s & ring
             past = Play(before[0] + s + 1, x, log.greedy[c], log.label[c], log.prob[c], log.extra[c])
-            right = is_correct(past.label, past.extra, y)
-            if scenario.flips.size and scenario.flips[s] >> right & 1:
-                right = not right
+            right = reported(scenario, s, is_correct(past.label, past.extra, y))
             kind = scenario.kinds[a] if scenario.kinds.size else ANSWER_EVENT
+            if conditional:
+                if not happens(kind, right):
+                    continue
+                kind &= KIND_BITS
             apply_event(state, params, past, right, y, kind)
         x, y = example(stream, scenario.rows[t])
         c = t & ring
@@ -91,6 +100,34 @@ def play_block(
         log.mistakes[1] += log.greedy[c] != y
         if log.losses.size:
             add_losses(scratch, scale(state, params), y, log.greedy[c] != y, log.losses)
+
+
+@kernel
+def reported(scenario: Scenarios, s: int, right: bool) -> bool:
+    """Return whether the answer to round `s` says "right": noise may have flipped it."""
+    if scenario.flips.size and scenario.flips[s] >> right & 1:
+        return not right
+    return right
+
+
+@kernel
+def happens(kind: int, right: bool) -> bool:
+    """Return whether an event takes place, given what the answer to its round says."""
+    return kind <= KIND_BITS or ((kind & IF_RIGHT) > 0) == right
+
+
+@kernel
+def count_ended(stream: Stream, scenario: Scenarios, log: RoundRing, first: int, last: int) -> int:
+    """Return how many rounds wait no longer after these events; a correction is about one that already did not."""
+    ring = log.label.size - 1
+    count = 0
+    for a in range(first, last):
+        s = scenario.arrivals[a]
+        right = reported(scenario, s, is_correct(log.label[s & ring], log.extra[s & ring], stream.y[scenario.rows[s]]))
+        kind = scenario.kinds[a]
+        if (kind & KIND_BITS) != CORRECTION_EVENT and happens(kind, right):
+            count += 1
+    return count
 
 
 @kernel
@@ -146,7 +183,9 @@ def scenario_at(scenarios: Scenarios, w: int) -> Scenarios:
 @kernel
 def columns_at(log: RoundRing, r: int) -> RoundRing:
     """Return the columns of one run."""
-    return RoundRing(log.greedy[r], log.label[r], log.prob[r], log.extra[r], log.mistakes[r], log.losses[r])
+    return RoundRing(
+        log.greedy[r], log.label[r], log.prob[r], log.extra[r], log.mistakes[r], log.losses[r], log.ended[r]
+    )
 
 
 # The loop of `Learner`: the same `tick`, `apply_event` and `pick`, round by round.

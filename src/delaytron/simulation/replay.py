@@ -39,8 +39,9 @@ def replay(learner: Learner, X: Any, y: Any, delays: Any, draws: Any, noise: Any
     ----------
     y : 1-D array of int
         The true label of every round; a bandit learner only learns whether its own was right.
-    delays : 1-D array of int
-        At least 1 each; 1 means that the answer is known before the next round.
+    delays : 1-D array of int, or 2-D of two rows
+        At least 1 each; 1 means that the answer is known before the next round. Of two rows, the first has the delays
+        of rounds whose answer says "right", the second of those whose answer says "wrong".
     draws : 1-D array of float
         One number in [0, 1) per round, the run's only randomness but for `noise`.
     noise : (rho0, rho1), optional
@@ -87,7 +88,8 @@ def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any, nois
     matrix = as_kind(matrix, learner.sparse)
     T = matrix.shape[0]
     labels = check_integers("y", y, T, 0, learner.n_classes - 1)
-    scenarios = empty_scenarios(1, T, learner.book.expiry, noise)
+    if_right, if_wrong = _read_delays(delays, T)
+    scenarios = empty_scenarios(1, T, learner.book.expiry, noise, conditional=if_wrong is not None)
     scenarios.rows[0] = np.arange(T)
     numbers = np.asarray(check_one_per_round("draws", draws, T), np.float64)
     bad = np.flatnonzero(~((numbers >= 0) & (numbers < 1)))
@@ -97,7 +99,7 @@ def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any, nois
     flips = stream(learner.seed, "noise")
     cast(np.random.PCG64, flips.bit_generator).advance(learner.book.rounds)  # a number for each round played before
     scenarios.flips[0] = noise.flip_mask(flips.random(scenarios.flips.size))
-    deliver(check_integers("delays", delays, T, 1), learner.book.expiry, scenarios, 0)
+    deliver(if_right, learner.book.expiry, scenarios, 0, if_wrong)
     log = empty_log(1, T, len(learner.rule.extras))
     before = (learner.book.rounds, learner.pending)
     states = learner._with_capacity(max_open_rounds(scenarios) if learner.rule.per_round_state else T)
@@ -111,6 +113,18 @@ def play_through(learner: Learner, X: Any, y: Any, delays: Any, draws: Any, nois
     columns = Columns(greedy, label, log.prob[0, :T].copy(), log.extra[0, :T].copy())
     right = learner._is_correct(label, columns.extra, labels)
     return PlayedRun(Run(label, greedy, columns.prob, right, learner.weights_of(state)), columns, state)
+
+
+def _read_delays(delays: Any, n_rounds: int) -> tuple[Ints, Ints | None]:
+    """Return the delays of all rounds; of two rows those of a "right" and those of a "wrong"."""
+    listed = isinstance(delays, list | tuple) and len(delays) > 0 and np.ndim(delays[0]) == 1
+    if not listed and getattr(delays, "ndim", 1) != 2:
+        return check_integers("delays", delays, n_rounds, 1), None
+    rows = list(delays)
+    if len(rows) != 2:
+        allowed = 'one per round, or two rows, for answers that say "right" and for those that say "wrong"'
+        raise InvalidInput.of("delays", allowed, got=f"{len(rows)} rows")
+    return check_integers("delays", rows[0], n_rounds, 1), check_integers("delays", rows[1], n_rounds, 1)
 
 
 BLOCK = 2**16  # delays drawn from one stream, so that they do not depend on where pieces end

@@ -23,11 +23,18 @@ class Entrant(Protocol):
 
 
 class Course(NamedTuple):
-    """What happens to a run apart from its learner: for each round the row, the delay and the draw of the answer."""
+    """What happens to a run apart from its learner: for each round the row, the delay and the draw of the answer.
+
+    Parameters
+    ----------
+    if_wrong : array, optional
+        The delays of answers that say "wrong", if they are not the same.
+    """
 
     rows: Any
     delays: Ints
     draws: Array
+    if_wrong: Ints | None = None
 
 
 class Missed(NamedTuple):
@@ -80,11 +87,13 @@ def play_rewards(learner: Entrant, X: Any, rewards: Array, course: Course, stops
     lost = np.zeros(len(stops))
     wrong, greedily_wrong, missed, place = 0, 0, 0.0, 0
     n_rounds = stops[-1]
+    late = course.delays if course.if_wrong is None else course.if_wrong
+    rounds = zip(course.rows, course.delays, late, course.draws, strict=True)
     now = 0
     try:
-        for now, (row, delay, draw) in enumerate(zip(*course, strict=True), 1):
-            for past, correct in due.pop(now, ()):
-                learner.feedback(past, correct=correct)
+        for now, (row, if_right, if_wrong, draw) in enumerate(rounds, 1):
+            for past, said in due.pop(now, ()):
+                learner.feedback(past, correct=said)
             played = learner.decide(dense_row(X, row))
             label = check_label(getattr(played, "label", played), n_labels)
             greedy = check_label(getattr(played, "greedy", label), n_labels)
@@ -92,8 +101,10 @@ def play_rewards(learner: Entrant, X: Any, rewards: Array, course: Course, stops
             wrong += reward < best[row]
             greedily_wrong += bool(rewards[row, greedy] < best[row])
             missed += float(best[row]) - reward
-            if now + delay <= n_rounds:
-                due[now + int(delay)].append((now, bool(draw < reward)))
+            correct = bool(draw < reward)
+            arrival = now + int(if_right if correct else if_wrong)
+            if arrival <= n_rounds:
+                due[arrival].append((now, correct))
             if now == stops[place]:
                 mistakes[place], lost[place] = (wrong, greedily_wrong), missed
                 place += 1

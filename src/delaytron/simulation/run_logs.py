@@ -19,7 +19,7 @@ from delaytron.learners import Dilute, Learner
 from delaytron.logs.schema import DENSE, SPARSE, About, dense_column, log_schema, sparse_column
 from delaytron.records import Array, Ints, RoundRing, Stream
 from delaytron.simulation.results import Setting
-from delaytron.simulation.scenarios import SimulationConfig, draw_delays
+from delaytron.simulation.scenarios import SimulationConfig, draw_outcomes
 from delaytron.simulation.simulate import Window
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class RunLogs:
         self.jobs = jobs
         self.config = config
         self.schema = log_schema(SPARSE if plan.sparse else DENSE, plan.about)
-        self.delays = {run: draw_delays(config.delay, config.n_rounds, config.seed, run) for run, _ in jobs}
+        self.delays = {run: draw_outcomes(config, run) for run, _ in jobs}
         self.files = ExitStack()
         self.writers: list[Any] = []
 
@@ -126,12 +126,13 @@ class RunLogs:
         run, entry = job
         labels, probs = chosen
         rows = window.scenarios.rows[w, rounds]
-        due = rounds + 1 + np.minimum(self.delays[run][rounds], self.config.n_rounds + 1)
-        came = due <= self.config.n_rounds
         right = labels == window.stream.y[rows]
         # Bit 0 of a flip is for a wrong answer, bit 1 for a right one; the log has the answers that the learner gets.
         if window.scenarios.flips.shape[1]:
             right = np.asarray(right ^ (window.scenarios.flips[w, rounds] >> right & 1).astype(np.bool_))
+        if_right, if_wrong = self.delays[run]
+        due = rounds + 1 + np.minimum(np.where(right, if_right[rounds], if_wrong[rounds]), self.config.n_rounds + 1)
+        came = due <= self.config.n_rounds
         time = self.schema.field("decided_at").type
         columns = {
             "id": [f"{entry}.{run}.{t + 1}" for t in rounds],

@@ -2,14 +2,24 @@
 
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from delaytron.checks import check_flip_rates, check_integers
 from delaytron.delays import Delay
+from delaytron.delays.dependent import Labelled, depends_on_outcome, depends_on_rows, halves, sample_for
 from delaytron.errors import InvalidInput, Setting
-from delaytron.kernels.loop import ANSWER_EVENT, CORRECTION_EVENT, EXPIRY_EVENT, schedule
+from delaytron.kernels.loop import (
+    ANSWER_EVENT,
+    CORRECTION_EVENT,
+    EXPIRY_EVENT,
+    IF_RIGHT,
+    IF_WRONG,
+    KIND_BITS,
+    schedule,
+)
 from delaytron.learners.book import Expiry
 from delaytron.learners.learner import Learner
 from delaytron.records import Bytes, Ints, RoundRing, Rounds, Scenarios
@@ -19,10 +29,17 @@ CHECKPOINTS = 64  # rounds at which errors are noted
 SAMPLINGS = ("replacement", "epochs", "drawn")  # how rows are drawn when rounds exceed them; the last one: always
 BYTES_PER_ROUND = 28  # of one scenario: 20 that stay, and 8 for the delays while they are sorted
 BYTES_PER_EXPIRING_ROUND = 140  # where answers expire, most of it while the events are sorted
+BYTES_PER_CONDITIONAL_ROUND = 220  # where delays depend on the outcome
 
 
 class SimulationConfig(NamedTuple):
-    """What the scenarios of a simulation have in common."""
+    """What the scenarios of a simulation have in common.
+
+    Parameters
+    ----------
+    labelled : Labelled, optional
+        What is known of the rows, where delays depend on it.
+    """
 
     n_rows: int
     n_rounds: int
@@ -31,6 +48,21 @@ class SimulationConfig(NamedTuple):
     sampling: str
     n_checkpoints: int = CHECKPOINTS
     losses: bool = False
+    labelled: Labelled | None = None
+
+
+def bytes_per_round(delay: Delay, expires: bool) -> int:
+    """Return the memory that a round of a scenario takes while it is made.
+
+    Examples
+    --------
+    >>> from delaytron.delays import Uniform
+    >>> bytes_per_round(Uniform(100), expires=False)
+    28
+    """
+    if depends_on_outcome(delay):
+        return BYTES_PER_CONDITIONAL_ROUND
+    return BYTES_PER_EXPIRING_ROUND if expires else BYTES_PER_ROUND
 
 
 class Noise(NamedTuple):
@@ -83,15 +115,16 @@ def make_scenarios(
     runs: Sequence[int], config: SimulationConfig, expiry: Expiry, noise: Noise = NO_NOISE
 ) -> tuple[Scenarios, int]:
     """Return the scenarios of these runs, and the longest delay that is delivered in any of them."""
-    scenarios = empty_scenarios(len(runs), config.n_rounds, expiry, noise)
+    conditional = depends_on_outcome(config.delay)
+    scenarios = empty_scenarios(len(runs), config.n_rounds, expiry, noise, conditional)
     longest = 0
     for w, run in enumerate(runs):
         rng = partial(stream, config.seed, run=run)
         scenarios.rows[w] = draw_rows(config, run)
         rng("exploration").random(out=scenarios.draws[w])
         scenarios.flips[w] = noise.flip_mask(rng("noise").random(scenarios.flips.shape[1]))
-        delays = draw_delays(config.delay, config.n_rounds, config.seed, run)
-        longest = max(longest, deliver(delays, expiry, scenarios, w))
+        right, wrong = draw_outcomes(config, run)
+        longest = max(longest, deliver(right, expiry, scenarios, w, wrong if conditional else None))
     return scenarios, longest
 
 
@@ -106,43 +139,81 @@ def draw_delays(delay: Delay, n_rounds: int, seed: int, run: int = 0) -> Ints:
     return check_integers(f"the delays of {delay!r}", drawn, n_rounds, low=1)
 
 
-def mean_wait(delay: Delay, n_rounds: int, seed: int) -> float:
-    """Return the mean number of rounds until the answer comes or the run ends."""
-    return float(np.minimum(draw_delays(delay, n_rounds, seed), n_rounds).mean())
+def draw_outcomes(config: SimulationConfig, run: int) -> tuple[Ints, Ints]:
+    """Return the delays of a run if its answers say "right", and if they say "wrong": mostly twice the same array.
+
+    Both are drawn from the same stream of random numbers, as only one of the two is ever played.
+    """
+    rows = None if config.labelled is None else config.labelled.rows(draw_rows(config, run))
+
+    def draw(model: Delay) -> Ints:
+        drawn = sample_for(model, config.n_rounds, stream(config.seed, "delays", run=run), rows)
+        return check_integers(f"the delays of {model!r}", drawn, config.n_rounds, low=1)
+
+    if_right, if_wrong = halves(config.delay)
+    right = draw(if_right)
+    return right, right if if_wrong is if_right else draw(if_wrong)
 
 
-def empty_scenarios(n_scenarios: int, n_rounds: int, expiry: Expiry, noise: Noise = NO_NOISE) -> Scenarios:
-    """Return unfilled scenarios; arrays that are not needed without expiry or noise have no length."""
+def mean_wait(delay: Delay, n_rounds: int, seed: int, labelled: Labelled | None = None) -> float:
+    """Return the mean number of rounds until the answer comes or the run ends; infinity if only the rows can tell.
+
+    Where it depends on the outcome, it is the mean of both.
+    """
+    if depends_on_rows(delay) and labelled is None:
+        return inf
+    n_rows = n_rounds if labelled is None else labelled.labels.size
+    config = SimulationConfig(n_rows, n_rounds, delay, seed, "replacement", labelled=labelled)
+    return float(np.mean([np.minimum(drawn, n_rounds) for drawn in draw_outcomes(config, 0)]))
+
+
+def empty_scenarios(
+    n_scenarios: int, n_rounds: int, expiry: Expiry, noise: Noise = NO_NOISE, conditional: bool = False
+) -> Scenarios:
+    """Return unfilled scenarios; arrays that are not needed without expiry, noise or conditions have no length."""
     shape = (n_scenarios, n_rounds)
-    events = n_rounds * (2 if expiry.as_wrong else 1)  # a round may expire first and be answered later
+    # A round may expire first and be answered later. Of two outcomes at most the first event is the same.
+    events = n_rounds * (1 + expiry.as_wrong + conditional)
     return Scenarios(
         rows=np.empty(shape, np.uint32),
         draws=np.empty(shape),
         starts=np.empty((n_scenarios, n_rounds + 1), np.uint32),
         arrivals=np.zeros((n_scenarios, events), np.uint32),
-        kinds=np.zeros((n_scenarios, events if expiry.expires else 0), np.uint8),
+        kinds=np.zeros((n_scenarios, events if expiry.expires or conditional else 0), np.uint8),
         flips=np.empty((n_scenarios, n_rounds if noise.flips else 0), np.uint8),
-        waiting=np.empty((n_scenarios, n_rounds if expiry.expires else 0), np.uint32),
+        waiting=np.empty((n_scenarios, n_rounds if expiry.expires and not conditional else 0), np.uint32),
     )
 
 
-def deliver(delays: Ints, expiry: Expiry, scenarios: Scenarios, w: int) -> int:
-    """Write to scenario `w` what is delivered in which round; return the longest delay that is delivered."""
-    if not expiry.expires:
+def deliver(delays: Ints, expiry: Expiry, scenarios: Scenarios, w: int, wrong: Ints | None = None) -> int:
+    """Write to scenario `w` what is delivered in which round; return the longest delay that is delivered.
+
+    With `wrong`, the delays of answers that say "wrong", `delays` are those of answers that say "right".
+    """
+    if wrong is None and not expiry.expires:
         return schedule(delays, scenarios.starts[w], scenarios.arrivals[w])
-    events = expiring_events(delays, expiry)
-    scenarios.starts[w], scenarios.waiting[w] = events.starts, events.waiting
+    events = expiring_events(delays, expiry) if wrong is None else conditional_events(delays, wrong, expiry)
+    scenarios.starts[w] = events.starts
+    scenarios.waiting[w] = events.waiting
     scenarios.arrivals[w, : events.arrivals.size] = events.arrivals
     scenarios.kinds[w, : events.kinds.size] = events.kinds
     return events.longest
 
 
 def max_open_rounds(scenarios: Scenarios) -> int:
-    """Return the largest number of open rounds: a round is open until it is answered or counted as wrong."""
+    """Return the largest number of open rounds: a round is open until it is answered or counted as wrong.
+
+    Where that depends on the outcome, it counts as open until it would not be with either: an upper bound.
+    """
     ended = scenarios.starts[:, 1:].astype(np.int64)
     if scenarios.kinds.size:
-        sums = np.cumsum((scenarios.kinds == ANSWER_EVENT) | (scenarios.kinds == EXPIRY_EVENT), axis=1)
-        ended = np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), ended, axis=1)
+        kinds = scenarios.kinds & KIND_BITS
+        ends = (kinds == ANSWER_EVENT) | (kinds == EXPIRY_EVENT)
+        for arrivals, of_run, own in zip(scenarios.arrivals, scenarios.kinds, ends, strict=True):
+            places = np.flatnonzero(own & (of_run > KIND_BITS))
+            _, first = np.unique(arrivals[places], return_index=True)  # the second one ends it with either outcome
+            own[places[first]] = False
+        ended = np.take_along_axis(np.pad(np.cumsum(ends, axis=1), ((0, 0), (1, 0))), ended, axis=1)
     return int((np.arange(1, ended.shape[1] + 1) - ended).max(initial=0))
 
 
@@ -171,7 +242,8 @@ def empty_log(n_runs: int, longest: int, n_extras: int, losses: bool = False) ->
     extra = np.zeros((n_runs, length, n_extras))
     counts = np.zeros((n_runs, 2), np.int64)
     sums = np.zeros((n_runs, 2 * losses))
-    return RoundRing(columns[0], columns[1], np.zeros((n_runs, length)), extra, counts, sums)
+    ended = np.zeros((n_runs, 1), np.int64)
+    return RoundRing(columns[0], columns[1], np.zeros((n_runs, length)), extra, counts, sums, ended)
 
 
 def checkpoints(n_rounds: int, most: int = CHECKPOINTS) -> Ints:
@@ -214,24 +286,63 @@ def expiring_events(delays: Ints, expiry: Expiry) -> Events:
     ([0, 1, 0, 0, 2, 0], [1, 1, 2, 1, 1, 1])
     """
     T = delays.size
-    rounds = np.arange(T)
-    late = delays > expiry.rounds
-    due = rounds + np.minimum(delays, expiry.rounds)
-    kinds = np.where(late, expiry.kind, ANSWER_EVENT)
-    second = rounds[late & (delays <= expiry.release_rounds)] if expiry.as_wrong else rounds[:0]
-    due_all = np.concatenate([due, second + delays[second]])
-    about = np.concatenate([rounds, second])
-    kinds = np.concatenate([kinds, np.full(second.size, CORRECTION_EVENT)])
-    order = np.lexsort((about, due_all))  # within a round of delivery, ascending in the round it concerns
-    order = order[: np.searchsorted(due_all[order], T)]
-    starts = np.searchsorted(due_all[order], np.arange(T + 1))
+    planned = planned_events(delays, expiry)
     # Rounds begun so far, less those that were answered or have expired by then.
-    waiting = np.arange(1, T + 1) - np.searchsorted(np.sort(due), np.arange(T), side="right")
-    longest = int((due_all[order] - about[order]).max(initial=0))
-    return Events(
-        starts.astype(np.uint32),
-        about[order].astype(np.uint32),
-        kinds[order].astype(np.uint8),
-        waiting.astype(np.uint32),
-        longest,
+    waiting = np.arange(1, T + 1) - np.searchsorted(np.sort(planned[0].due), np.arange(T), side="right")
+    return in_order(T, planned)._replace(waiting=waiting.astype(np.uint32))
+
+
+def conditional_events(right: Ints, wrong: Ints, expiry: Expiry) -> Events:
+    """Return the events of rounds whose delay is in `right` if the answer says that, else in `wrong`.
+
+    What happens with both answers is there once, the rest with the condition on which it happens. How many rounds wait
+    is known only when they are played, so `waiting` is empty.
+
+    Examples
+    --------
+    >>> right, wrong = np.array([1, 4, 1, 1, 1, 1]), np.array([1, 1, 2, 9, 1, 1])
+    >>> events = conditional_events(right, wrong, Expiry(2, as_wrong=True))
+    >>> [events.arrivals[a:b].tolist() for a, b in zip(events.starts, events.starts[1:])]
+    [[], [0], [1], [1, 2], [2, 3], [1, 3, 4]]
+    >>> events.kinds.tolist() == [0, 8, 5, 4, 8, 4, 6, 9, 0]
+    True
+    """
+    planned = []
+    for one, other in zip(planned_events(right, expiry), planned_events(wrong, expiry), strict=True):
+        same = (one.due == other.due) & (one.kinds == other.kinds)
+        planned.append(one._replace(kinds=np.where(same, one.kinds, one.kinds | np.uint8(IF_RIGHT))))
+        planned.append(Planned(np.where(same, right.size, other.due), other.kinds | np.uint8(IF_WRONG)))
+    return in_order(right.size, planned)
+
+
+class Planned(NamedTuple):
+    """An event for each round: when it is due, after the last round if there is none, and of which kind."""
+
+    due: Ints
+    kinds: Bytes
+
+
+def planned_events(delays: Ints, expiry: Expiry) -> list[Planned]:
+    """Return what ends the wait of each round and, where an expiry counts as wrong, what corrects it later."""
+    rounds = np.arange(delays.size)
+    late = delays > expiry.rounds
+    kinds = np.where(late, np.uint8(expiry.kind), np.uint8(ANSWER_EVENT))
+    planned = [Planned(rounds + np.minimum(delays, expiry.rounds), kinds)]
+    if expiry.as_wrong:
+        corrected = np.where(late & (delays <= expiry.release_rounds), rounds + delays, delays.size)
+        planned.append(Planned(corrected, np.full(delays.size, CORRECTION_EVENT, np.uint8)))
+    return planned
+
+
+def in_order(n_rounds: int, planned: Sequence[Planned]) -> Events:
+    """Return the events that are due before the end; of a round of delivery, ascending in the round they concern."""
+    coming = [np.flatnonzero(one.due < n_rounds) for one in planned]
+    due, kinds = (
+        np.concatenate([column[rounds] for column, rounds in zip(columns, coming, strict=True)])
+        for columns in zip(*planned, strict=True)
     )
+    about = np.concatenate(coming).astype(np.uint32)
+    order = np.lexsort((about, due))
+    due, about, kinds = due[order], about[order], kinds[order]
+    starts = np.searchsorted(due, np.arange(n_rounds + 1)).astype(np.uint32)
+    return Events(starts, about, kinds, np.empty(0, np.uint32), int((due - about).max(initial=0)))

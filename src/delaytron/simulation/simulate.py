@@ -13,7 +13,9 @@ import numpy as np
 
 from delaytron.checks import as_stream, check_bool, check_choice, check_integer, did_you_mean, stack_rows
 from delaytron.datasets import Dataset, FileStream, as_dataset
-from delaytron.delays import as_delay
+from delaytron.delays import Delay, OfRows, as_delay
+from delaytron.delays.dependent import Labelled, check_fits, depends_on_rows
+from delaytron.delays.models import one_line
 from delaytron.errors import InvalidInput
 from delaytron.errors import Setting as Mention
 from delaytron.learners import LEARNERS, Learner
@@ -23,12 +25,11 @@ from delaytron.learners.predictions import new_scratch
 from delaytron.records import Array, Ints, Scenarios, Span, Stream
 from delaytron.simulation.results import Result, Setting
 from delaytron.simulation.scenarios import (
-    BYTES_PER_EXPIRING_ROUND,
-    BYTES_PER_ROUND,
     CHECKPOINTS,
     SAMPLINGS,
     Noise,
     SimulationConfig,
+    bytes_per_round,
     checkpoints,
     empty_log,
     make_scenarios,
@@ -132,8 +133,7 @@ def play_all(plan: BatchPlan, learners: list[Learner], jobs: list[Job], n_jobs: 
         most = min(BATCH_RUNS, -(-len(group) // threads))
         if pattern.rule.per_round_state:  # its size is known only when it is played
             most = 1
-        bytes_per_round = BYTES_PER_EXPIRING_ROUND if pattern.book.expiry.expires else BYTES_PER_ROUND
-        scenario_bytes = plan.config.n_rounds * bytes_per_round
+        scenario_bytes = plan.config.n_rounds * bytes_per_round(plan.config.delay, pattern.book.expiry.expires)
         state_bytes = pattern._state_bytes(plan.data.sparse)
         batch: list[Job] = []
         for job in group:
@@ -204,7 +204,7 @@ def simulate(
     learner: str | type[Learner] | Learner,
     data: Any,
     *,
-    delay: Any = 1,
+    delay: Any = None,
     rounds: int | None = None,
     runs: int = 1,
     seed: int = 0,
@@ -228,8 +228,9 @@ def simulate(
     data : Dataset, (X, y) or FileStream
         The examples. They are shown in file order; when `rounds` exceeds them they are drawn. A stream (see
         `datasets.stream`) is read in blocks, and shown once.
-    delay : delay model, int or str
-        See `delaytron.delays`; an int D means `Uniform(D)`.
+    delay : delay model, int or str, optional
+        See `delaytron.delays`; an int D means `Uniform(D)`, "recorded" and "shuffled" the delays that the rows were
+        recorded with. By default "recorded" where the data have them, else 1: no delay.
     sampling : {"replacement", "epochs", "drawn"}
         How rows are drawn when `rounds` exceeds them: uniformly (the paper's protocol), or in reshuffled passes.
         "drawn" draws uniformly in any case, so that no run shows them in file order.
@@ -290,7 +291,7 @@ def simulate_settings(
     data: Any,
     settings: Sequence[Setting],
     *,
-    delay: Any = 1,
+    delay: Any = None,
     rounds: int | None = None,
     runs: int = 1,
     seed: int = 0,
@@ -329,15 +330,13 @@ def simulate_settings(
         raise InvalidInput.of("rounds", f"at most {dataset.n_rows}, the rows of the stream", n_rounds, hint)
     check_choice("sampling", sampling, SAMPLINGS)
     if sampling == "drawn" and isinstance(dataset, FileStream):
-        problem = (
-            "a stream shows its rows in their order, so ",
-            Mention("sampling", "'drawn'"),
-            " needs them in memory",
-        )
-        raise InvalidInput(problem, "load the file whole", parameter="sampling")
+        needs = (Mention("sampling", "'drawn'"), " needs rows in memory: a stream shows them in their order")
+        raise InvalidInput(needs, "load the file whole", parameter="sampling")
     first_seed = check_integer("seed", seed, at_least=0)
     losses = check_bool("regret", regret)
-    config = SimulationConfig(dataset.n_rows, n_rounds, as_delay(delay), first_seed, sampling, n_checkpoints, losses)
+    model = delay_for(dataset, delay)
+    labelled = labels_for(model, dataset, n_rounds)
+    config = SimulationConfig(dataset.n_rows, n_rounds, model, first_seed, sampling, n_checkpoints, losses, labelled)
     if progress is not None and not callable(progress):
         raise InvalidInput.of("progress", "a function of the number of rounds just played", progress)
     curved = [one.rule.name for one in learners if not one.rule.is_linear]
@@ -367,6 +366,32 @@ def simulate_settings(
         form="sparse" if dataset.sparse else "dense",
         majority_error=dataset.majority_error,
     )
+
+
+def delay_for(data: Dataset | FileStream, delay: Any) -> Delay:
+    """Return a delay model; without one the delays that the rows were recorded with, or none.
+
+    Examples
+    --------
+    >>> delay_for(as_dataset(([[1.0], [2.0]], [0, 1])), None)
+    Uniform(D=1)
+    """
+    if delay is not None:
+        return as_delay(delay)
+    return OfRows() if isinstance(data, Dataset) and data.delays is not None else as_delay(1)
+
+
+def labels_for(delay: Delay, data: Dataset | FileStream, n_rounds: int) -> Labelled | None:
+    """Return what the delays depend on, if they depend on the rows; raise InvalidInput if they do not fit these."""
+    if not depends_on_rows(delay):
+        return None
+    if isinstance(data, FileStream):
+        raise InvalidInput(
+            f"the delay {one_line(delay)} depends on the rows, which a stream reads later", "load the file whole"
+        )
+    labelled = Labelled(data.y, data.class_names, data.delays)
+    check_fits(delay, labelled, n_rounds)
+    return labelled
 
 
 def check_rounds(rounds: Any) -> int:

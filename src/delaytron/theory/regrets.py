@@ -13,7 +13,7 @@ from delaytron.errors import InvalidInput
 from delaytron.extras import needs
 from delaytron.records import Array, Ints
 from delaytron.simulation.results import Result
-from delaytron.simulation.scenarios import draw_delays, draw_rows
+from delaytron.simulation.scenarios import draw_outcomes, draw_rows
 
 if TYPE_CHECKING:
     from delaytron.simulation.scenarios import SimulationConfig
@@ -180,7 +180,7 @@ def fitted_weights(data: Dataset) -> Iterator[tuple[str, Array]]:
 
 def rows_of(data: Dataset, some: slice) -> Dataset:
     """Return some of the rows as a data set."""
-    return replace(data, X=data.X[some], y=data.y[some])
+    return replace(data, X=data.X[some], y=data.y[some], delays=None)
 
 
 class Regret(NamedTuple):
@@ -232,9 +232,14 @@ def comparator_losses(result: Result, data: Dataset, W: Array) -> Array:
 
 
 def delays_of(result: Result, run: int) -> Ints:
-    """Return the delays of one run, drawn again from its seed; raise InvalidInput if `simulate` did not return it."""
-    config = _config(result)
-    return draw_delays(config.delay, config.n_rounds, config.seed, check_integer("run", run, at_least=0))
+    """Return the delays of one run, drawn again from its seed.
+
+    Raises InvalidInput if `simulate` did not return the result, or its delays depend on outcomes.
+    """
+    if_right, if_wrong = draw_outcomes(_config(result), check_integer("run", run, at_least=0))
+    if if_right is not if_wrong:
+        raise InvalidInput(f"the delays of these runs depend on outcomes: {result.delay}", "take another delay")
+    return if_right
 
 
 def _config(result: Result) -> "SimulationConfig":

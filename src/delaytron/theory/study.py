@@ -9,7 +9,7 @@ import numpy as np
 
 from delaytron.checks import check_choice, check_exploration, check_integer, check_positive
 from delaytron.datasets import Dataset
-from delaytron.delays import as_delay
+from delaytron.delays.dependent import as_independent
 from delaytron.errors import InvalidInput
 from delaytron.errors import Setting as Mention
 from delaytron.extras import needs
@@ -67,7 +67,7 @@ class TrialTerms:
             check_positive("eta", self.eta)
         if self.comparator is not None:
             check_choice("comparator", self.comparator, KINDS)
-        return replace(self, gamma=check_exploration(self.gamma), delay=as_delay(self.delay))
+        return replace(self, gamma=check_exploration(self.gamma), delay=as_independent(self.delay, "a bound"))
 
     def delays(self, run: int = 0) -> Ints:
         """Return the delays of a run, as `simulate` draws them."""

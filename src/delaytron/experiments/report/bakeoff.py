@@ -20,7 +20,7 @@ from delaytron.experiments.bakeoff import (
     standing,
     write_anchors,
 )
-from delaytron.experiments.report.model import UNTUNED, Row, Table, distinct
+from delaytron.experiments.report.model import UNTUNED, Row, Table, distinct, span
 from delaytron.experiments.report.report import as_csv, markdown_table
 from delaytron.experiments.sources import KINDS, kind_of
 from delaytron.experiments.spec import Refusal, Spec
@@ -104,7 +104,7 @@ FIGURE_TEXT = "Losses of each learner on its data sets, sorted"
 
 
 def _introduction(spec: Spec, found: Scores, outcomes: Sequence[Outcome]) -> Iterator[str]:
-    runs = sorted({outcome.run.runs for outcome in outcomes})
+    runs = span(outcome.run.runs for outcome in outcomes)
     counts = {kind: len({case.data for case in found if case.kind == kind}) for kind in KINDS}
     names = {
         "labels": "with one right label a row",
@@ -112,11 +112,12 @@ def _introduction(spec: Spec, found: Scores, outcomes: Sequence[Outcome]) -> Ite
         "rewards": "with a reward for every label",
     }
     data = ", ".join(f"{count} {names[kind]}" for kind, count in counts.items() if count)
-    seeds = " to ".join(map(str, (runs[0], runs[-1]) if runs[0] != runs[-1] else runs))
+    rounds = sorted({outcome.run.rounds for outcome in outcomes})
+    lengths = " or ".join(f"{count:,}" for count in rounds)
     yield (
-        f"\nData sets: {data}. Delays: uniform on 1, ..., D rounds, D = {', '.join(map(str, spec.delays))}. "
-        f"{spec.rounds:,} rounds, {seeds} seeds; settings are chosen by {spec.tuning_runs} runs on other seeds. "
-        "Rows, delays and random numbers of run i are the same for all learners. The measures are "
+        f"\nData sets: {data}. Delays: {', '.join(map(str, spec.delays))}, where a number D is uniform on 1, ..., D "
+        f"rounds. {lengths} rounds, {runs} seeds; settings are chosen by {spec.tuning_runs} runs on other seeds. Rows, "
+        "delays and random numbers of run i are the same for all learners. The measures are "
         "[defined below](#what-the-numbers-mean), and [you can enter your own learner](#enter-your-own-learner)."
     )
 

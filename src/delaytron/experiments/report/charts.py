@@ -22,6 +22,7 @@ import numpy as np
 from delaytron import plotting
 from delaytron._version import __version__
 from delaytron.delays import as_delay
+from delaytron.delays.dependent import depends_on_rows
 from delaytron.experiments.report.model import (
     DAGGER,
     FEW_RUNS,
@@ -160,8 +161,9 @@ def charts(outcomes: Sequence[Outcome], store: RunStore, facts: Facts | None = N
     drawn = []
     if len({condition.title for condition in conditions}) > 1:
         drawn.append(_learners_chart(outcomes))
-    if len({condition.delay for condition in conditions}) > 1:
-        drawn.append(_delay_chart(outcomes))
+    independent = [outcome for outcome in outcomes if not depends_on_rows(as_delay(outcome.condition.delay))]
+    if len({outcome.condition.delay for outcome in independent}) > 1:
+        drawn.append(_delay_chart(independent))  # of others the mean delay differs between data sets
     in_full = {outcome.run.learner for outcome in outcomes if outcome.condition.report == "all"}
     titles = distinct(outcome.condition.title for outcome in outcomes if outcome.run.learner in in_full)
     names = file_names(titles)
