@@ -11,6 +11,7 @@ from math import comb, exp, floor, inf, log, sqrt
 import numpy as np
 
 import paper_logit  # noqa: F401 - it registers its transcription
+import paper_thompson  # noqa: F401 - it registers its transcriptions
 from paper import TRANSCRIPTIONS, Run, distribution, receive, record, sample, transcribes
 from paper_second_order import best_other
 

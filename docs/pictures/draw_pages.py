@@ -45,8 +45,8 @@ def draw_learner(name: str) -> None:
 
 
 def play(name: str, delay: int) -> dt.Result:
-    """Play runs on the digits, rows of norm 1 but for the learner that scales them itself."""
-    scale = None if name == "bandit_logit" else "unit"
+    """Play runs on the digits, rows of norm 1 but for learners that scale them themselves."""
+    scale = None if name in ("bandit_logit", "logistic_ts") else "unit"
     learner = dt.Bold(dt.Delaytron(10, 64)) if name == "bold" else name
     return dt.simulate(learner, dt.datasets.load("digits", scale=scale), delay=delay, rounds=ROUNDS, runs=RUNS, seed=0)
 

@@ -12,7 +12,8 @@ from forms import FORMS, ROWS, D, K, answer_to, choice_of, everything, forms, fr
 
 GROWING = [form for form in FORMS if fresh(form).rule.grows and form != "soba full"]
 kinds = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-KEEPS = ["banditron", "delaytron", "adaptive_delaytron", "ova_logistic", "rcnbf", "confidit", "standardized"]
+KEEPS = ["banditron", "delaytron", "adaptive_delaytron", "ova_logistic", "rcnbf", "confidit", "lin_ts", "logistic_ts"]
+KEEPS.append("standardized")
 
 
 def grown(learner, times=1):
@@ -55,7 +56,7 @@ def test_a_new_class_has_the_state_of_an_untrained_one(form, sparse):
     other = fresh(form, n_classes=K + 1)
     other._reset_state(sparse)
     for name, field in learner.state._asdict().items():
-        if name in ("inverse", "B", "G", "V", "plays", "confirmations", "power", "bias"):
+        if name in ("inverse", "B", "G", "U", "V", "plays", "confirmations", "power", "bias", "spread"):
             begun = getattr(other.state, name)
             part = (slice(None), K) if field.ndim == 2 and sparse and field.shape[0] == D else K
             np.testing.assert_array_equal(field[part], begun[part])
@@ -76,7 +77,7 @@ def test_open_decisions_are_answered_and_all_labels_are_played(form, sparse):
         decision = learner.decide(row(t, sparse))
         learner.feedback(decision.id, **answer_to(learner, decision, K))
     assert np.isfinite(learner.scores(ROWS)).all()
-    explores = not form.startswith(("confidit", "perceptron", "passive"))
+    explores = not form.startswith(("confidit", "lin_ucb", "perceptron", "passive"))
     assert not explores or K in choice_of(learner, row(0, sparse)).probs
 
 

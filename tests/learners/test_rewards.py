@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import delaytron as dt
 import paper_logit
+import paper_thompson
 from delaytron.files.tensors import pack_tensors, read_tensors
+from delaytron.kernels.standardize import CENTRE, INVERSE, ZERO
 from delaytron.learners.book import Book
 from forms import FORMS, ROWS, TRUE, D, K, everything, forms, fresh, state_bits, taught
 from paper import sample
@@ -31,6 +33,9 @@ DOCUMENTED = [
     "rcnbf",
     "dilute",
     "exp3",
+    "lin_ucb",
+    "lin_ts",
+    "logistic_ts",
     "ova_logistic",
     "standardized",
 ]
@@ -41,7 +46,11 @@ def test_the_learners_that_take_rewards_are_those_of_the_docs():
     """The other tests ask a learner itself: one that took a reward for "right" by mistake would not be noticed."""
     assert {form for form in TAKING if form in DOCUMENTED} == set(DOCUMENTED)
     assert {form.split()[0] for form in TAKING} == set(DOCUMENTED)
-    assert {form.split()[0] for form in SOFT} == {"bandit_logit", "ova_logistic"}  # compared by a formula below
+    assert {form.split()[0] for form in SOFT} == {
+        "bandit_logit",
+        "logistic_ts",
+        "ova_logistic",
+    }  # compared by a formula below
 
 
 def answered(learner, number, **answer):
@@ -248,6 +257,27 @@ def test_one_against_all_learns_from_a_soft_target(reward, late):
     after = answered(learner, 41, reward=reward)
     np.testing.assert_allclose(after.state.W[past.label], w, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(after.state.G[past.label], G, rtol=1e-12, atol=1e-12)
+
+
+@given(reward=rewards, late=st.booleans())
+def test_logistic_thompson_sampling_learns_from_a_soft_target(reward, late):
+    learner = taught("logistic_ts", expire_after=1000, on_expiry="wrong")
+    learner.decide(ROWS[50])
+    past, state = learner.book.play(41), learner.state
+    posteriors = paper_thompson.Posteriors(K, D)
+    posteriors.m[:] = learner.weights
+    posteriors.V[:] = np.column_stack([1 - state.U, state.spread])
+    z = np.clip((past.x.values - state.features[CENTRE]) * state.features[INVERSE], -5, 5) - state.features[ZERO]
+    z = np.append(z / sqrt(z @ z), 1.0)
+    if late:
+        learner.end(Book.expire, 41)
+        learner.flush()
+    for target in [0.0, reward] if late else [reward]:
+        posteriors.learn(z, past.label, target)
+    after = answered(learner, 41, reward=reward)
+    np.testing.assert_allclose(after.weights, posteriors.m, rtol=1e-12, atol=1e-12)
+    variances = np.column_stack([1 - after.state.U, after.state.spread])
+    np.testing.assert_allclose(variances, posteriors.V, rtol=1e-12, atol=1e-12)
 
 
 def transcribed_logit(X, given_rewards, draws):

@@ -227,6 +227,18 @@ def refresh(state: Any, indices: Any) -> None:
         add_class(state.W, k, 1.0, v[k * d : (k + 1) * d], indices)
 
 
+@kernel
+def regress(W: Array, B: Array, v: Array, k: int, target: float, indices: Any, values: Array) -> None:
+    """A_k += x x', b_k += target x, w_k = A_k^-1 b_k, for a class of its own A; B is A_k^-1, and v a buffer."""
+    multiply(B, indices, values, v)
+    c = 1.0 + dot(v, indices, values)
+    if c < UNSAFE_SHRINKAGE:  # rounding has left nothing of A_k^-1 where a huge row points
+        return
+    shrink = 1.0 / c
+    add_class(W, k, (target - score_of(W, k, indices, values)) * shrink, v, indices)
+    rank_one(B, v, shrink)
+
+
 SMALLEST_SHRINKAGE = 2.0**-40  # bound on how far undoing a step shrinks A: rounding must not make it 0
 
 

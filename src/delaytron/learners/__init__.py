@@ -5,7 +5,9 @@ from delaytron.learners.bold import Bold
 from delaytron.learners.delaytron import AdaptiveDelaytron, Banditron, Delaytron, HingeDelaytron
 from delaytron.learners.gated_logit import GatedLogit
 from delaytron.learners.learner import Learner
+from delaytron.learners.linear_bandits import LinTs, LinUcb
 from delaytron.learners.logistic import Exp3, Gap, OvaLogistic
+from delaytron.learners.logistic_ts import LogisticTs
 from delaytron.learners.noisy import Dilute, Rcnbf
 from delaytron.learners.passive_aggressive import ExactPa, Pab, PassiveAggressive, Perceptron
 from delaytron.learners.second_order import Confidit, Newtron, Soba
@@ -30,6 +32,9 @@ LEARNERS: dict[str, type[Learner]] = {
         Rcnbf,
         Dilute,
         Exp3,
+        LinUcb,
+        LinTs,
+        LogisticTs,
         Perceptron,
         PassiveAggressive,
     )
@@ -51,6 +56,9 @@ __all__ = [
     "GatedLogit",
     "HingeDelaytron",
     "Learner",
+    "LinTs",
+    "LinUcb",
+    "LogisticTs",
     "Newtron",
     "OvaLogistic",
     "Pab",

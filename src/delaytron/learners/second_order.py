@@ -19,14 +19,12 @@ from delaytron.kernels.explore import (
     n_allowed,
     rival_of,
 )
-from delaytron.kernels.linear import score, score_of, zero_weights
+from delaytron.kernels.linear import score, zero_weights
 from delaytron.kernels.second_order import (
-    UNSAFE_SHRINKAGE,
     Full,
     absorb,
     add_class,
     compare,
-    dot,
     full_state,
     grow_class,
     grow_classes,
@@ -34,7 +32,7 @@ from delaytron.kernels.second_order import (
     multiply,
     probe,
     quadratic,
-    rank_one,
+    regress,
 )
 from delaytron.learners.arguments import DEFAULT_GAMMA, GAMMAS, Common
 from delaytron.learners.learner import Learner
@@ -540,18 +538,8 @@ def revise_diagonal(state: Any, params: Any, past: Play, reward: float) -> None:
 @kernel
 def confidit_step_full(state: Any, params: Any, past: Play, answer: Any) -> None:  # noqa: ARG001
     """A_k += x x', b_k += s x, w_k = A_k^-1 b_k for the label played."""
-    k = past.label
-    x = past.x
-    B = state.B[past.label]
-    v = state.v
-    multiply(B, x.indices, x.values, v)
-    c = 1.0 + dot(v, x.indices, x.values)
-    if c < UNSAFE_SHRINKAGE:  # rounding has left nothing of A_k^-1 where a huge row points
-        return
-    shrink = 1.0 / c
     sign = sign_of(past, answer)
-    add_class(state.W, k, (sign - score_of(state.W, k, x.indices, x.values)) * shrink, v, x.indices)
-    rank_one(B, v, shrink)
+    regress(state.W, state.B[past.label], state.v, past.label, sign, past.x.indices, past.x.values)
 
 
 @kernel
