@@ -111,7 +111,7 @@ def test_rows_are_drawn_in_any_case_where_that_is_asked():
 def test_a_stream_cannot_be_drawn_from(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text("x,y\n" + "1,0\n2,1\n" * 5)
-    with pytest.raises(dt.InvalidInput, match="sampling='drawn' needs rows in memory: .*; load the file whole"):
+    with pytest.raises(dt.InvalidInput, match=r"sampling='drawn' needs rows in memory: .*; load the file whole"):
         dt.simulate("banditron", dt.datasets.stream(file), sampling="drawn")
 
 
