@@ -47,8 +47,8 @@ class DelayedBanditEnv(gymnasium.Env):  # type: ignore[misc]
         As for `simulate`; 1 means that the feedback comes before the next round.
     rounds : int, optional
         By default one for each row.
-    sampling : {"replacement", "epochs"}
-        How rows are drawn if there are more rounds than rows.
+    sampling : {"replacement", "epochs", "drawn"}
+        How rows are drawn if there are more rounds than rows, see `simulate`.
 
     Examples
     --------

@@ -439,7 +439,7 @@ BAD = [
     (["--workers", "0"], "workers must be an integer of at least 1, got 0"),
     (["--samples", "0"], "--samples must be an integer of at least 1, got 0"),
     (["--data", "digits"], "data set digits takes no options; got --samples"),
-    (["--sampling", "sometimes"], "sampling must be one of replacement, epochs, got 'sometimes'"),
+    (["--sampling", "sometimes"], "sampling must be one of replacement, epochs, drawn, got 'sometimes'"),
     (
         ["delaytron", "--set", "etta=1"],
         "a parameter of delaytron must be one of gamma, eta, got 'etta'; did you mean eta?",

@@ -24,7 +24,8 @@ from delaytron.experiments import execute as memory
 from delaytron.experiments.execute import Watch, Workers, execute, obtain_data
 from delaytron.experiments.execute import play as play_job
 from delaytron.experiments.report import charts as figures
-from delaytron.experiments.spec import RunSpec, built_in, file_digest, parse_spec, read_spec
+from delaytron.experiments.sources import file_digest
+from delaytron.experiments.spec import RunSpec, built_in, parse_spec, read_spec
 from delaytron.experiments.store import RunStore, missing_rounds, outcomes
 from delaytron.learners import LEARNERS
 
@@ -169,19 +170,19 @@ class TestSpec:
             ),
             ('"fixed:30"', '"often"', "delay must be "),
             ("gamma = 0.1", "gamma = 0.1\nruns = 0", "runs must be an integer of at least 1, got 0"),
-            ("gamma = 0.1", 'gamma = 0.1\nreport = "some"', "report must be one of all, chosen, got 'some'"),
+            ("gamma = 0.1", 'gamma = 0.1\nreport = "some"', "report must be one of all, chosen, single, got 'some'"),
             ("gamma = [0.05, 0.2]", "gamma = [0.05, 7]", r"gamma must be in \(0, 1\], got 7"),
             ("delays = [30]", "delays = 30", "delays of adaptive, instant must be a list, got 30"),
             ("tuning_runs = 2", 'report = "chosen"', "report = 'chosen' needs tuning_runs"),
             ("seed = 4", "checkpoints = 0", "checkpoints must be an integer of at least 1, got 0"),
-            ("seed = 4", 'sampling = "twice"', "sampling must be one of replacement, epochs, got 'twice'"),
+            ("seed = 4", 'sampling = "twice"', "sampling must be one of replacement, epochs, drawn, got 'twice'"),
             ('"fixed:30"', '"recorded"', "digits has no recorded delays, and a delay is recorded; give its table"),
             ('"fixed:30"', '"right=recorded/wrong=1"', "digits has no recorded delays"),
             ('"fixed:30"', '"right=1"', "delay must be right=MODEL/wrong=MODEL"),
             (
                 '"digits"',
                 '{name = "digits", title = 3}',
-                "a data set must be a name or a table with a name that is text",
+                "title of a data set must be text",
             ),
             ('"digits"', '{name = "digits", title = "synsep"}', "no two of the same name or title"),
             ('"digits"', '{name = "digits", rounds = 0}', "rounds must be an integer of at least 1, got 0"),
@@ -625,7 +626,7 @@ class TestBeforeAnythingIsPlayed:
         monkeypatch.setenv("DELAYTRON_DATA", str(tmp_path))
         (tmp_path / "cifar10").mkdir()
         (tmp_path / "cifar10" / "vgg16_features.npz").write_bytes(b"")
-        monkeypatch.setattr("delaytron.experiments.execute.load", None)
+        monkeypatch.setattr("delaytron.experiments.execute.load_source", None)
         runs = [condition.reported[0] for condition in parse_spec(self.TEXT.encode()).conditions()]
         assert obtain_data(runs) is None
 

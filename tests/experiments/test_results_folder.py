@@ -288,7 +288,7 @@ def test_facts_of_a_card_are_those_of_its_data(name):
 
 
 def test_named_data_sets_are_not_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "load", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr(store, "load_source", lambda *_, **__: pytest.fail("loaded"))
     conditions = conditions_of('"cifar10", "ecoli"')
     write_facts(conditions, tmp_path)
     kept = read_facts(conditions, tmp_path)
@@ -317,7 +317,7 @@ def test_facts_are_written_once_and_again_where_the_file_is_damaged(tmp_path, mo
     (path,) = (tmp_path / "data").iterdir()
     first = path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(store, "load", lambda *_, **__: pytest.fail("loaded"))
+        patch.setattr(store, "load_source", lambda *_, **__: pytest.fail("loaded"))
         write_facts(conditions, tmp_path)
     for damaged in (first[:20], first.replace(b'"rows":50', b'"rows":51')):
         assert damaged != first

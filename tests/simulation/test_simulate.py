@@ -106,7 +106,7 @@ BAD = [
     ({"rounds": 0}, "rounds must be an integer of at least 1, got 0"),
     ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
     ({"n_jobs": 0}, "n_jobs must be an integer of at least 1, got 0"),
-    ({"sampling": "twice"}, "sampling must be one of replacement, epochs, got 'twice'"),
+    ({"sampling": "twice"}, "sampling must be one of replacement, epochs, drawn, got 'twice'"),
     ({"gamma": []}, r"gamma must have at least one value, got \[\]"),
     ({"data": (np.zeros((0, 3)), [])}, "X must have at least one row|y must be 1-D with at least one label"),
     ({"data": (DENSE[0], DENSE[1][:-1])}, "y must have one label for each of the 300 rows of X"),

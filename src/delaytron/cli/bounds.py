@@ -393,7 +393,10 @@ Runs = Annotated[int | None, typer.Option(help="Runs to play with data.", show_d
 Seed = Annotated[int | None, typer.Option(help="Random seed of rows, delays and draws.", show_default="0")]
 Sampling = Annotated[
     str | None,
-    typer.Option(help="How rows are drawn when rounds exceed them: replacement or epochs.", show_default="replacement"),
+    typer.Option(
+        help="How rows are drawn when rounds exceed them: replacement or epochs; always: drawn.",
+        show_default="replacement",
+    ),
 ]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw regret and bounds: .png, .pdf or .svg.")]
 Csv = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the bounds; with data, at every checkpoint.")]

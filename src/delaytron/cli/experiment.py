@@ -24,7 +24,9 @@ from delaytron.simulation.results import MAJORITY
 if TYPE_CHECKING:
     from delaytron.experiments.execute import Workers as Players
     from delaytron.experiments.report.model import Report
+    from delaytron.experiments.report.model import Table as PlainTable
     from delaytron.experiments.spec import Condition, Spec
+    from delaytron.experiments.store import Outcome
 
 NAMED = ("hotel_resort", "incidents")  # experiments that come with the package, besides those of `reproduce`
 MOST_ROWS = 100  # of the table on the screen; beyond, the first table of the report is shown
@@ -134,7 +136,6 @@ def _play(
         RunStore,
         missing_rounds,
         outcomes,
-        read_facts,
         write_facts,
     )
     from delaytron.experiments.theory import theory_specs  # noqa: PLC0415
@@ -154,11 +155,34 @@ def _play(
             raise
     write_facts(conditions, output)
     found = outcomes(conditions, store)
+    if spec.bakeoff:
+        _show_bakeoff(spec, found, output, json)
+        return
     with busy("writing the report"):
         report = write_report(spec, found, store, output, theory)
-    facts = read_facts(conditions, output)
+    rows = _rows(found, output)
+    verdicts = (f"({claim.key}) {claim.verdict}: {claim.statement}" for claim in report.claims)
+    show(rows, Group(_table(rows, report), *verdicts), json)
+    typer.echo(f"wrote {output / 'report.html'}, report.md, results.csv and figures", err=json)
+
+
+def _show_bakeoff(spec: "Spec", found: "list[Outcome]", output: Path, json: bool) -> None:
+    """Write the page of a bake-off, and show its first table."""
+    from delaytron.experiments.report.bakeoff import write_bakeoff  # noqa: PLC0415 - other commands need none of it
+
+    with busy("writing the page"):
+        page = write_bakeoff(spec, found, spec.left_out(), output)
+    show(_rows(found, output), _plain_table(page.first), json)
+    typer.echo(f"wrote {output / 'bakeoff.md'}, bakeoff.csv and figures", err=json)
+
+
+def _rows(found: "list[Outcome]", output: Path) -> list[OutcomeRow]:
+    """Return every outcome as plain values."""
+    from delaytron.experiments.store import read_facts  # noqa: PLC0415 - other commands need none of it
+
+    facts = read_facts([one.condition for one in found], output)
     known = {name: one.majority_error for name, one in facts.items()}
-    rows = [
+    return [
         OutcomeRow(
             dataset=one.condition.data,
             learner=one.condition.title,
@@ -173,9 +197,6 @@ def _play(
         )
         for one in found
     ]
-    verdicts = (f"({claim.key}) {claim.verdict}: {claim.statement}" for claim in report.claims)
-    show(rows, Group(_table(rows, report), *verdicts), json)
-    typer.echo(f"wrote {output / 'report.html'}, report.md, results.csv and figures", err=json)
 
 
 @contextmanager
@@ -203,14 +224,8 @@ def _end(number: int, _: object) -> NoReturn:
 
 def _table(rows: list[OutcomeRow], report: "Report") -> Table:
     """Return a line for the most frequent class of each data set and one per outcome; of many, the report's table."""
-    from delaytron.experiments.report.model import shown  # noqa: PLC0415 - other commands need none of it
-
     if len(rows) > MOST_ROWS:
-        first = report.sections[0].table
-        table = new_table(*first.columns)
-        for cells in first.rows:
-            table.add_row(*("" if cell is None else escape(shown(cell)) for cell in cells))
-        return table
+        return _plain_table(report.sections[0].table)
     table = new_table("dataset", "learner", "delay", "setting", numbers=("error ± 95 %", "greedy ± 95 %", "runs"))
     for name, majority in {row.dataset: row.majority_error for row in rows}.items():
         table.add_row(escape(name), MAJORITY, "any", "-", majority_cell(majority))
@@ -219,4 +234,14 @@ def _table(rows: list[OutcomeRow], report: "Report") -> Table:
         error = with_margin(row.error, row.error_margin)
         greedy = with_margin(row.greedy_error, row.greedy_error_margin)
         table.add_row(*map(escape, names), error, greedy, str(row.runs))
+    return table
+
+
+def _plain_table(shown_table: "PlainTable") -> Table:
+    """Return a table of a report for the screen."""
+    from delaytron.experiments.report.model import shown  # noqa: PLC0415 - other commands need none of it
+
+    table = new_table(*shown_table.columns)
+    for cells in shown_table.rows:
+        table.add_row(*("" if cell is None else escape(shown(cell)) for cell in cells))
     return table

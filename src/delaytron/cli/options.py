@@ -57,10 +57,12 @@ def check_workers(workers: int | None) -> int | None:
     return None if workers is None else check_threads("workers", workers)
 
 
-def rows_note(given: str, data: datasets.Dataset | datasets.FileStream, n_rounds: int) -> list[str]:
+def rows_note(
+    given: str, data: datasets.Dataset | datasets.FileStream, n_rounds: int, sampling: str = "replacement"
+) -> list[str]:
     """Return a note on which rows of a file are played, in which order; none where they are drawn or shuffled."""
     shuffled = any(note.startswith("rows: ") for note in data.notes)
-    if given in datasets.DATASETS or shuffled or n_rounds > data.n_rows:
+    if given in datasets.DATASETS or shuffled or n_rounds > data.n_rows or sampling == "drawn":
         return []
     some = "all" if n_rounds == data.n_rows else f"{n_rounds:,} of"
     if isinstance(data, datasets.Dataset) and data.delays is not None:
@@ -75,7 +77,7 @@ def drawn_note(
     if given in datasets.DATASETS or n_rounds <= data.n_rows:
         return ""
     times = f"each {n_rounds / data.n_rows:.3g} times on average"
-    how = "drawn with replacement" if sampling == "replacement" else "in epochs"
+    how = "in epochs" if sampling == "epochs" else "drawn with replacement"
     return f"more rounds than rows: {data.n_rows:,} rows {how}, {times}"
 
 

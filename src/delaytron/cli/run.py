@@ -285,7 +285,9 @@ Gammas = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed of rows, delays and draws; the data set stays the same.")]
-Sampling = Annotated[str, typer.Option(help="How rows are drawn when rounds exceed them: replacement or epochs.")]
+Sampling = Annotated[
+    str, typer.Option(help="How rows are drawn when rounds exceed them: replacement or epochs; always: drawn.")
+]
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; A,B tries both. Repeatable.")
 ]
@@ -352,7 +354,7 @@ def run(
     dataset = _open_stream(data, how_to_load) if stream else how_to_load.load(data, seed)
     for job in jobs:
         job.check(dataset, terms.rounds_on(dataset))
-    options.print_notes([*notes(jobs, asked), *options.rows_note(data, dataset, terms.rounds_on(dataset))])
+    options.print_notes([*notes(jobs, asked), *options.rows_note(data, dataset, terms.rounds_on(dataset), sampling)])
     drawn = options.drawn_note(data, dataset, terms.rounds_on(dataset), sampling)
     report = replace(_play(jobs, dataset, terms, n_jobs), drawn=drawn)
     show(report.rows, results_table(report), json)

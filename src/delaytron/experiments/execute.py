@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from pathlib import Path
 from threading import Thread
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -15,17 +14,20 @@ from typing import Any, NamedTuple
 import msgspec
 
 from delaytron.checks import check_choice, check_integer, installed_memory
-from delaytron.datasets import DATASETS, Dataset, load
+from delaytron.datasets import DATASETS
 from delaytron.datasets.catalogue import CARDS, FASHION_PIXELS
 from delaytron.datasets.named import find
 from delaytron.delays import Delay, Fixed, as_delay
 from delaytron.errors import InvalidInput, Setting
+from delaytron.experiments.by_rounds import goes_by_rounds, play_by_rounds
 from delaytron.experiments.clusters import TRIES, dask_cluster, ray_cluster, spread_on
-from delaytron.experiments.spec import Condition, RunSpec, file_digest, recorded_delay
+from delaytron.experiments.entrants import plain_name
+from delaytron.experiments.sources import PlayedData, load_source, noise_of
+from delaytron.experiments.spec import Condition, RunSpec, recorded_delay
 from delaytron.experiments.store import RunStore, Timing, encode_theory, missing_runs
 from delaytron.experiments.theory import TheoryRow, TheorySpec, play_theory
 from delaytron.learners.book import Expiry
-from delaytron.records import Ints, Scenarios
+from delaytron.records import Array, Ints, Scenarios
 from delaytron.simulation.scenarios import (
     BYTES_PER_ROUND,
     Noise,
@@ -75,8 +77,7 @@ def obtain_data(runs: Iterable[RunSpec]) -> None:
     for data in described.values():
         card = FASHION_PIXELS if data.get("features") == "pixels" else CARDS[data["name"]]
         if any(find(file) is None for files in card.files.values() for file in files):
-            options = dict(data)
-            load(options.pop("name"), **options)  # downloads it, or raises with a hint how to get it
+            load_source(data)  # downloads it, or raises with a hint how to get it
 
 
 BACKENDS = ("threads", "processes", "dask", "ray")
@@ -188,6 +189,7 @@ def _end_with(parent: int) -> None:
 
 
 JOB_ROUNDS = 2 * 10**8  # rounds that an interruption can lose
+SLOW_JOB_ROUNDS = 2 * 10**6  # the same of runs that are played round by round
 KEPT_SCENARIOS = 6  # batches of runs in the cache, at most 28 MB each: joblib takes much more for a memory leak
 
 NO_DELAY = Fixed(1)  # in the key of the cache, for delay models, which are not hashable; their text is
@@ -207,11 +209,18 @@ UNWATCHED = Watch()
 
 
 class Played(NamedTuple):
-    """The outcome of a job (of runs, the mistakes by setting, run, checkpoint and kind), and its cost."""
+    """The outcome of a job (of runs, the mistakes by setting, run, checkpoint and kind), and its cost.
+
+    Parameters
+    ----------
+    lost : array, optional
+        Of a world the reward that was lost, by setting, run and checkpoint.
+    """
 
     outcome: Ints | tuple[TheoryRow, ...]
     seconds: float
     memory: int
+    lost: Array | None = None
 
 
 def execute(
@@ -242,8 +251,9 @@ def execute(
                     store.theory.write(job, encode_theory(job, tuple(played.outcome)))
                     keys: tuple[str, ...] = (job.key,)
                 else:
-                    for run, mistakes in zip(job, played.outcome, strict=True):
-                        store.write(run, mistakes)
+                    lost = [None] * len(job) if played.lost is None else played.lost
+                    for run, mistakes, less in zip(job, played.outcome, lost, strict=True):
+                        store.write(run, mistakes, less)
                     keys = tuple(run.key for run in job)
                 store.note(Timing(keys, round(played.seconds, 3), pool.side_by_side, played.memory))
             jobs = missing_jobs(wanted, store, studies)
@@ -259,7 +269,7 @@ def missing_jobs(conditions: Iterable[Condition], store: RunStore, theory: Itera
     # Jobs that share a data set follow each other, and among these those that share rows, delays and draws: see the
     # caches of `_load` and `_drawn`.
     for group in sorted(groups.values(), key=lambda group: (str(group[0].data), group[0].delay, group[0].seed)):
-        most = max(1, JOB_ROUNDS // group[0].n_rounds)
+        most = max(1, (SLOW_JOB_ROUNDS if goes_by_rounds(group[0]) else JOB_ROUNDS) // group[0].n_rounds)
         jobs += [tuple(group[first : first + most]) for first in range(0, len(group), most)]
     return [*jobs, *(spec for spec in theory if not store.theory.has(spec))]
 
@@ -268,7 +278,7 @@ def _describe(job: Job) -> str:
     if isinstance(job, TheorySpec):
         return f"regret and bounds on {job.dataset}, delay {job.delay}, {job.runs} runs"
     run = job[0]
-    return f"{run.learner} on {run.data['name']}, delay {run.delay}, {len(job)} settings x {run.runs} runs"
+    return f"{plain_name(run.learner)} on {run.data['name']}, delay {run.delay}, {len(job)} settings x {run.runs} runs"
 
 
 def _play_all(jobs: list[Job], workers: Workers, pool: WorkerPool, watch: Watch) -> Iterator[tuple[Job, Played]]:
@@ -291,10 +301,15 @@ def play(job: Job, n_jobs: int | None = 1, progress: Progress | None = None) -> 
     if isinstance(job, TheorySpec):
         return Played(play_theory(job, n_jobs, progress), perf_counter() - start, peak_memory())
     first = job[0]
+    source = _load(msgspec.json.encode(first.data))
+    if goes_by_rounds(first):
+        mistakes, lost = play_by_rounds(job, source, progress)
+        own = lost if source.rewards is not None else None
+        return Played(mistakes, perf_counter() - start, peak_memory(), own)
     result = simulate_settings(
         first.learner,
-        _load(msgspec.json.encode(first.data)),
-        [run.parameters for run in job],
+        source.data,
+        [run.parameters | noise_of(first.data) for run in job],
         delay=recorded_delay(first.delay, first.recorded),
         rounds=first.rounds,
         runs=first.runs,
@@ -326,18 +341,11 @@ def _drawn(
 ) -> tuple[Scenarios, int]:
     """Draw scenarios; `data` describes the data set where delays depend on its rows, else it is empty."""
     model = as_delay(delay)
-    labelled = labels_for(model, _load(data), config.n_rounds) if data else None
+    labelled = labels_for(model, _load(data).data, config.n_rounds) if data else None
     return make_scenarios(runs, config._replace(delay=model, labelled=labelled), expiry, noise)
 
 
 @lru_cache(maxsize=1)
-def _load(described: bytes) -> Dataset:
+def _load(described: bytes) -> PlayedData:
     """Load a data set, cached: jobs are ordered by it. Raise InvalidInput if its file has changed."""
-    options = msgspec.json.decode(described)
-    name, digest = options.pop("name"), options.pop("sha256", None)
-    if digest is not None and file_digest(Path(name)) != digest:
-        raise InvalidInput(
-            f"{name} has changed since the experiment began, or is not the same on a worker",
-            "restore it, or begin in another folder",
-        )
-    return load(name, **options)
+    return load_source(msgspec.json.decode(described))

@@ -1,9 +1,10 @@
 """Specifications: a TOML file, checked and expanded to conditions and runs, which are named by their hashes."""
 
 import tomllib
-from hashlib import file_digest as digest_of
+from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
+from itertools import chain
 from math import isfinite, prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,18 +13,18 @@ import msgspec
 
 from delaytron._version import __version__
 from delaytron.checks import check_choice, check_distinct, check_integer
-from delaytron.datasets import has_delays, is_drawn, names_file
+from delaytron.datasets import has_delays
 from delaytron.delays import Delay, OfRows, as_delay
 from delaytron.delays.dependent import parts, traces
 from delaytron.errors import InvalidInput
 from delaytron.experiments.compare import TUNING_SEED_OFFSET
+from delaytron.experiments.entrants import is_outside, make_entrant, plain_name, with_digest
+from delaytron.experiments.sources import Extent, Options, complete, extent_of, is_redrawn, kind_of, titled
 from delaytron.files.atomic import cannot
 from delaytron.simulation.scenarios import CHECKPOINTS, SAMPLINGS
-from delaytron.simulation.simulate import MOST_ROUNDS, grid, learner_class, make_learner
+from delaytron.simulation.simulate import MOST_ROUNDS, combinations, grid, learner_class, make_learner
 
 FORMAT = "delaytron-run-1"  # changes if the same content would give other numbers
-
-Options = dict[str, Any]  # a table of the TOML file: numbers, text and lists of them
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +33,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     Parameters
     ----------
     data : dict
-        The `name` of the data set and the options of `datasets.load`; of a file also its `sha256`.
+        The `name` of the data set and the options of `datasets.load`; of a file also its `sha256`; see `sources`.
+    learner : str
+        A name in the registry, or `module:Class#` and a digest of the file of that class.
     delay : str
         As on the command line.
     recorded : str
@@ -86,7 +89,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 class Condition(NamedTuple):
     """One learner on one data set at one delay: a reported run for each setting, and a tuning run on other seeds.
 
-    With `report="chosen"` only the setting that the tuning chose is played with the reported seed.
+    With `report="chosen"` only the setting that the tuning chose is played with the reported seed. With "single" the
+    tuning runs on all data sets of that kind choose, `pooled`: a tuple of settings for each of these data sets.
     """
 
     data: str
@@ -95,6 +99,7 @@ class Condition(NamedTuple):
     reported: tuple[RunSpec, ...]
     tuning: tuple[RunSpec, ...]
     report: str = "all"
+    pooled: tuple[tuple[RunSpec, ...], ...] = ()
 
     @property
     def all_reported(self) -> bool:
@@ -105,6 +110,11 @@ class Condition(NamedTuple):
     def untuned(self) -> bool:
         """Whether there is only one setting, so that none was chosen."""
         return len(self.reported) == 1
+
+    @property
+    def choosing(self) -> tuple[RunSpec, ...]:
+        """The runs that choose the setting, where it is not the reported ones."""
+        return tuple(chain.from_iterable(self.pooled)) or self.tuning
 
 
 def delays_digest(delay: Delay) -> str:
@@ -124,20 +134,9 @@ def recorded_delay(delay: str, recorded: str) -> Delay:
     return model
 
 
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file; raise InvalidInput if it cannot be read."""
-    try:
-        with path.expanduser().open("rb") as file:
-            return digest_of(file, "sha256").hexdigest()
-    except (OSError, ValueError) as problem:  # ValueError: a NUL in the name
-        reason = problem.strerror if isinstance(problem, OSError) else problem
-        raise InvalidInput(f"cannot read {str(path)!r}: {reason}", "check the name") from None
-
-
 OWN = ("name", "title", "delays", "runs", "tuning_runs", "report")  # keys of a learner's table, besides parameters
-OWN_OF_DATA = ("title", "rounds")  # keys of the table of a data set, besides options of `datasets.load`
-REPORTS = ("all", "chosen")
-SMALL = (10, 1)  # classes and features of a learner that is created only to check its parameters
+REPORTS = ("all", "chosen", "single")
+SMALL = Extent(10, 1)  # classes and features of a learner that is created only to check its parameters
 LIMITS = {  # minimum and maximum
     "rounds": (1, MOST_ROUNDS),
     "runs": (1, 100_000),
@@ -147,10 +146,17 @@ LIMITS = {  # minimum and maximum
 }
 MOST_SETTINGS = 10_000  # of one learner
 EXPECTED = "see docs/howto/experiments.md for the format"  # hint
+BAKEOFF = "write bakeoff = true"  # hint
 
 
 class LearnerEntry(NamedTuple):
-    """A learner of an experiment with all its settings; without a name, the defaults for all learners."""
+    """A learner of an experiment with all its settings; without a name, the defaults for all learners.
+
+    Parameters
+    ----------
+    name : str
+        As in `RunSpec.learner`.
+    """
 
     delays: tuple[str, ...]
     runs: int
@@ -164,6 +170,33 @@ class LearnerEntry(NamedTuple):
     def is_tuned(self) -> bool:
         """Whether runs on other seeds choose its setting."""
         return self.tuning_runs > 0 and len(self.settings) > 1
+
+    def refusal(self, data: Options) -> str:
+        """Return why the learner cannot play a data set; "" if it can."""
+        kind = kind_of(data)
+        if kind != "labels":
+            if not is_outside(self.name) and learner_class(self.name).feedback_type == "label":
+                return "it learns from the true label, which nobody gives"
+            if any("noise" in setting for setting in self.settings):
+                return "it has noise, and these answers are random already"
+        return _refusal(self.name, tuple(self.settings[0].items()), extent_of(data))
+
+
+@lru_cache(maxsize=4096)  # many data sets have the same size
+def _refusal(learner: str, setting: tuple[tuple[str, Any], ...], extent: Extent) -> str:
+    try:
+        _make(learner, dict(setting), extent)
+    except InvalidInput as problem:
+        return problem.problem
+    return ""
+
+
+def _make(learner: str, setting: Options, extent: Extent) -> None:
+    """Make a learner; raise InvalidInput if it refuses a parameter or the size."""
+    if is_outside(learner):
+        make_entrant(learner, *extent, 0, setting)
+    else:
+        make_learner(learner_class(learner), *extent, setting)
 
 
 def read_entry(table: Options, shared: LearnerEntry) -> LearnerEntry:
@@ -183,28 +216,28 @@ def read_entry(table: Options, shared: LearnerEntry) -> LearnerEntry:
             raise InvalidInput(
                 f"delays of {title} must be integers or text, got {_kind(delay)}", 'write delays = [1, "fixed:100"]'
             )
-    cls: Any = learner_class(name)
     parameters = {key: value for key, value in table.items() if key not in OWN}
     count = prod(len(value) for value in parameters.values() if isinstance(value, list) and value)
     if count > MOST_SETTINGS:
         raise InvalidInput.of(
             title, f"at most {MOST_SETTINGS:,} settings", got=f"{count:,}", verb="have", hint="give fewer values"
         )
-    settings = grid(cls, parameters)
-    for setting in settings:
-        make_learner(cls, *SMALL, setting)  # raises if the learner refuses a parameter
+    settings = combinations(parameters) if is_outside(name) else grid(learner_class(name), parameters)
     entry = LearnerEntry(
         delays=tuple(map(str, delays)),
         runs=check_limits("runs", table.get("runs", shared.runs)),
         tuning_runs=check_limits("tuning_runs", table.get("tuning_runs", shared.tuning_runs)),
         report=check_choice("report", table.get("report", shared.report), REPORTS),
-        name=name,
+        name=with_digest(name) if is_outside(name) else name,
         title=title,
         settings=settings,
     )
-    if entry.report == "chosen" and not entry.tuning_runs and len(entry.settings) > 1:
+    for setting in settings:
+        _make(entry.name, setting, SMALL)  # raises if the learner refuses a parameter
+    if entry.report != "all" and not entry.tuning_runs and len(entry.settings) > 1:
         raise InvalidInput(
-            f"report = 'chosen' needs tuning_runs, which choose among the settings of {title}", "write tuning_runs = 4"
+            f"report = {entry.report!r} needs tuning_runs, which choose among the settings of {title}",
+            "write tuning_runs = 4",
         )
     return entry
 
@@ -238,6 +271,22 @@ def _kind(value: Any) -> str:
     return repr(value)[:40] if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
+class Entered(NamedTuple):
+    """A data set of an experiment."""
+
+    title: str
+    data: Options
+    rounds: int
+
+
+class Refusal(NamedTuple):
+    """A learner that a bake-off leaves out on a data set, and the reason."""
+
+    learner: str
+    data: str
+    reason: str
+
+
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an experiment plays: every learner with each of its settings, on all data sets, at all delays.
 
@@ -245,7 +294,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ----------
     data : list of str or table
         Names or files; a table has a `name` and options of `dt.datasets.load`. A `title` distinguishes two entries of
-        the same name; `rounds` are its own, if not those of all.
+        the same name; `rounds` are its own, if not those of all. See `sources` for more of them.
     learners : list of table
         The `name` of a learner and its parameters; a list tries each of its values; `noise = [[rho0, rho1]]` flips
         answers. A `title` distinguishes two entries of the same learner; `delays`, `runs`, `tuning_runs` and `report`
@@ -253,10 +302,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tuning_runs : int
         The number of runs, on other seeds than those reported, that choose the setting of a learner. With 0 the
         reported runs choose, which is biased in its favour.
-    report : {"all", "chosen"}
-        Play the reported runs of all settings, or only of the one that was chosen.
+    report : {"all", "chosen", "single"}
+        Play the reported runs of all settings; only of the one that was chosen; or only of the one that the tuning runs
+        on all data sets of a kind chose.
     checkpoints : int
         The number of log-spaced rounds at which errors are recorded, at most.
+    bakeoff : bool
+        Learners from outside, clicks and worlds are allowed, a learner is left out where it cannot play, and the report
+        is that of many data sets.
     """
 
     name: str
@@ -270,40 +323,64 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     seed: int = 0
     sampling: str = "replacement"
     checkpoints: int = CHECKPOINTS
+    bakeoff: bool = False
 
     def conditions(self) -> list[Condition]:
         """Return every learner on every data set at every delay; raise InvalidInput if something cannot be played."""
         for name in ("rounds", "runs", "tuning_runs", "seed", "checkpoints"):
             check_limits(name, getattr(self, name))
         check_choice("sampling", self.sampling, SAMPLINGS)
-        check_distinct("data", [_name(data) for data in self.data], "name or title")
+        entries = self._entries()
+        tables = self._tables()
+        found = [
+            self._condition(one, entry, delay)
+            for entry in entries
+            for one in tables
+            if not (self.bakeoff and entry.refusal(one.data))
+            for delay in entry.delays
+        ]
+        return [_pooled(condition, found) if condition.report == "single" else condition for condition in found]
+
+    def left_out(self) -> list[Refusal]:
+        """Return the learners that a bake-off leaves out on some of its data sets."""
+        if not self.bakeoff:
+            return []
+        tables = self._tables()
+        reasons = (
+            Refusal(entry.title, one.title, entry.refusal(one.data)) for entry in self._entries() for one in tables
+        )
+        return list(dict.fromkeys(one for one in reasons if one.reason))
+
+    def _entries(self) -> list[LearnerEntry]:
+        """Return the learners, checked."""
         shared = LearnerEntry(
             delays=tuple(map(str, self.delays)), runs=self.runs, tuning_runs=self.tuning_runs, report=self.report
         )
         entries = [read_entry(table, shared) for table in self.learners]
-        titled = {(entry.title, entry.name) for entry in entries}
-        check_distinct("learners", [title for title, _ in titled], "name or title")
-        for title, _ in titled:
+        named = {(entry.title, entry.name) for entry in entries}
+        check_distinct("learners", [title for title, _ in named], "name or title")
+        for title, name in named:
+            if is_outside(name) and not self.bakeoff:
+                raise InvalidInput(f"{plain_name(name)} is a learner of a bake-off", BAKEOFF)
             delays = [delay for entry in entries if entry.title == title for delay in entry.delays]
             check_distinct(f"delays of {title}", delays, "name or title")
-        data_sets = []
-        for data in self.data:
-            table = {"name": data} if isinstance(data, str) else dict(data)
-            check_values(_name(data), table)
-            own = {key: table.pop(key) for key in OWN_OF_DATA if key in table}
-            name = table["name"]
-            if names_file(name):  # the content of a file is part of the specification
-                table["sha256"] = file_digest(Path(name))
-            rounds = check_limits("rounds", own.get("rounds", self.rounds))
-            data_sets.append((table, str(own.get("title", name)), rounds))
+        return entries
+
+    def _tables(self) -> list[Entered]:
+        """Return the data sets, with the digests of files, checked."""
+        tables = titled(self.data)
+        check_distinct("data", [title for title, _ in tables], "name or title")
+        for title, table in tables:
+            check_values(title, table)
+            if not self.bakeoff and kind_of(table) != "labels":
+                raise InvalidInput(f"{title} belongs into a bake-off", BAKEOFF)
         return [
-            self._condition(*data, entry=entry, delay=delay)
-            for entry in entries
-            for data in data_sets
-            for delay in entry.delays
+            Entered(title, complete(title, table), check_limits("rounds", table.get("rounds", self.rounds)))
+            for title, table in tables
         ]
 
-    def _condition(self, data: Options, title: str, rounds: int, entry: LearnerEntry, delay: str) -> Condition:
+    def _condition(self, entered: Entered, entry: LearnerEntry, delay: str) -> Condition:
+        title, data, rounds = entered
         model = as_delay(delay)
         if any(isinstance(part, OfRows) for part in parts(model)) and not has_delays(data["name"], data):
             hint = 'give its table the columns of times, decided = "COLUMN" and answered = "COLUMN"'
@@ -322,7 +399,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             recorded=delays_digest(model),
         )
         # Synthetic data are drawn again for the tuning; others have only one set of rows.
-        other = data | {"seed": seed} if is_drawn(data["name"]) else data
+        other = data | {"seed": seed} if is_redrawn(data) else data
         on_other_seeds = msgspec.structs.replace(pattern, data=other, seed=seed, runs=entry.tuning_runs)
         reported, tuning = (
             tuple(msgspec.structs.replace(run, parameters=setting) for setting in entry.settings)
@@ -332,10 +409,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def only(self, names: list[str]) -> "Spec":
         """Return the same with these data sets only, or with all if none is named; raise InvalidInput for others."""
-        known = [_name(data) for data in self.data]
+        known = titled(self.data)
         for name in names:
-            check_choice("a data set of the experiment", name, known)
-        return msgspec.structs.replace(self, data=[d for d in self.data if not names or _name(d) in names])
+            check_choice("a data set of the experiment", name, [title for title, _ in known])
+        left = [table | {"title": title} for title, table in known if title in names]
+        return msgspec.structs.replace(self, data=left) if names else self
 
     def scaled(self, share: float) -> "Spec":
         """Return the same with a share of the rounds; raise InvalidInput unless it is in (0, 1]."""
@@ -401,13 +479,12 @@ def parse_spec(content: bytes) -> Spec:
         raise InvalidInput(f"it is no experiment in TOML: {problem}", EXPECTED) from None
 
 
-def _name(data: str | Options) -> str:
-    """Return the title of a data set, which is its name if it has no other."""
-    name = data if isinstance(data, str) else data.get("name")
-    if isinstance(data, dict) and isinstance(data.get("title", name), str) and isinstance(name, str):
-        return str(data.get("title", name))
-    if not isinstance(name, str) or isinstance(data, dict):
-        raise InvalidInput(
-            "a data set must be a name or a table with a name that is text", 'write data = ["digits"], for example'
-        )
-    return name
+def _pooled(condition: Condition, conditions: list[Condition]) -> Condition:
+    """Return a condition whose setting is chosen by the tuning runs on all data sets of its kind."""
+    kind = kind_of(condition.reported[0].data)
+    alike = [
+        other.tuning
+        for other in conditions
+        if (other.title, other.delay) == (condition.title, condition.delay) and kind_of(other.reported[0].data) == kind
+    ]
+    return condition._replace(pooled=tuple(alike) if condition.tuning else ())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from io import BytesIO
+from math import log
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 from warnings import warn as warn_in_python
@@ -13,15 +14,16 @@ from warnings import warn as warn_in_python
 import msgspec
 import numpy as np
 
-from delaytron.datasets import Dataset, load
+from delaytron.datasets import Dataset
 from delaytron.datasets.catalogue import CARDS, Card
 from delaytron.datasets.dataset import SPARSE_BELOW
 from delaytron.errors import InvalidInput
+from delaytron.experiments.sources import kind_of, load_source
 from delaytron.experiments.spec import Condition, RunSpec
 from delaytron.experiments.theory import TheoryRow, TheorySpec
 from delaytron.extras import needs
 from delaytron.files.atomic import cannot, replace_file
-from delaytron.records import Ints
+from delaytron.records import Array, Ints
 from delaytron.simulation.results import Result
 from delaytron.simulation.scenarios import checkpoints
 
@@ -116,12 +118,16 @@ class Folder(Generic[S, V]):
 
 CONTENT, DIGEST = b"delaytron", b"digest"  # keys of the metadata: the specification, and the digest of the file
 COLUMNS = ("run", "round", "mistakes", "greedy_mistakes")
+LOST = "lost"  # a column of worlds, numbers
 NO_DIGEST = b"sha256:" + b"0" * 64  # placeholder while the digest is computed
 WITH_DIGEST = re.compile(rb"sha256:[0-9a-f]{64}")
 
 
-def encode_run(run: RunSpec, mistakes: Ints) -> bytes:
-    """Return the content of the Parquet file with the (runs, checkpoints, 2) mistakes of a run."""
+def encode_run(run: RunSpec, mistakes: Ints, lost: Array | None = None) -> bytes:
+    """Return the content of the Parquet file with the (runs, checkpoints, 2) mistakes of a run.
+
+    That of a world also has the expected reward that was `lost`, (runs, checkpoints).
+    """
     needs("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415
@@ -134,6 +140,8 @@ def encode_run(run: RunSpec, mistakes: Ints) -> bytes:
         mistakes[:, :, 1].ravel(),
     )
     table = pa.table(dict(zip(COLUMNS, columns, strict=True)))
+    if lost is not None:
+        table = table.append_column(LOST, pa.array(lost.ravel()))
     file = BytesIO()
     with ParquetWriter(file, table.schema, compression="zstd", store_schema=False) as writer:
         writer.write_table(table)
@@ -159,13 +167,16 @@ def decode_run(run: RunSpec, content: bytes) -> Result:
     rounds = checkpoints(run.rounds, run.checkpoints)
     n_rows = run.runs * rounds.size
     wrong, table = "", None
+    expected = [(name, pa.int64()) for name in COLUMNS]
+    if kind_of(run.data) == "rewards":
+        expected.append((LOST, pa.float64()))
     try:
         file = ParquetFile(pa.BufferReader(content))
         # Columns and rows are checked before they are read: a damaged file may decompress to anything.
         if (file.metadata.metadata or {}).get(CONTENT) != run.content.encode():
             wrong = "it holds another run than its name says"
-        elif [(field.name, field.type) for field in file.schema_arrow] != [(name, pa.int64()) for name in COLUMNS]:
-            wrong = f"it must have the columns {', '.join(COLUMNS)}, all of integers"
+        elif [(field.name, field.type) for field in file.schema_arrow] != expected:
+            wrong = f"it must have the columns {', '.join(COLUMNS)}, all of integers, and of a world {LOST}, of numbers"
         elif file.metadata.num_rows != n_rows:
             wrong = f"it must have {n_rows} rows, got {file.metadata.num_rows}"
         else:
@@ -177,7 +188,7 @@ def decode_run(run: RunSpec, content: bytes) -> Result:
         raise InvalidInput(wrong, PLAY_AGAIN)
     if any(column.null_count for column in table.columns):
         raise InvalidInput("counts are missing in it", PLAY_AGAIN)
-    columns = {name: table[name].to_numpy().reshape(run.runs, -1) for name in COLUMNS}
+    columns = {name: table[name].to_numpy().reshape(run.runs, -1) for name, _ in expected}
     if (columns["run"] != np.arange(run.runs)[:, None]).any() or (columns["round"] != rounds).any():
         raise InvalidInput("the numbers of its runs or rounds are not those of the run", PLAY_AGAIN)
     mistakes = np.stack([columns["mistakes"], columns["greedy_mistakes"]], axis=2)
@@ -185,6 +196,11 @@ def decode_run(run: RunSpec, content: bytes) -> Result:
     possible = np.diff(rounds, prepend=0)[:, None]  # mistakes between two checkpoints
     if ((added < 0) | (added > possible)).any():
         raise InvalidInput("its counts of mistakes are impossible: negative, falling, or above the rounds", PLAY_AGAIN)
+    lost = columns.get(LOST)
+    if lost is not None:
+        more = np.diff(lost, axis=1, prepend=0)
+        if not (np.isfinite(lost).all() and (more >= 0).all() and (more <= possible[:, 0]).all()):
+            raise InvalidInput("its sums of lost rewards are impossible: falling, or above the rounds", PLAY_AGAIN)
     return Result(
         learner=run.learner,
         dataset=run.data["name"],
@@ -193,6 +209,7 @@ def decode_run(run: RunSpec, content: bytes) -> Result:
         parameters=[run.parameters] * run.runs,
         run=np.arange(run.runs),
         mistakes=mistakes,
+        lost=lost,
     )
 
 
@@ -282,18 +299,20 @@ class RunStore:
         """Whether the run was played, and its file is not damaged."""
         return self.runs.has(run)
 
-    def write(self, run: RunSpec, mistakes: Ints) -> None:
-        """Store the (runs, checkpoints, 2) mistakes of a run."""
-        self.runs.write(run, encode_run(run, mistakes))
+    def write(self, run: RunSpec, mistakes: Ints, lost: Array | None = None) -> None:
+        """Store the (runs, checkpoints, 2) mistakes of a run, and of a world the reward that was lost."""
+        self.runs.write(run, encode_run(run, mistakes, lost))
 
     def read(self, run: RunSpec) -> Result:
         """Return the result of a run; raise InvalidInput if it is missing or damaged."""
         return self.runs.read(run)
 
     def mean_error(self, run: RunSpec) -> float:
-        """Return the mean final error of a run; its file is read only once."""
+        """Return the mean final error of a run, of a world the mean lost reward; its file is read only once."""
         if run.key not in self._errors:
-            self._errors[run.key] = float(self.read(run).final_error.mean())
+            result = self.read(run)
+            lost = result.final_error if result.lost is None else result.lost[:, -1] / run.rounds
+            self._errors[run.key] = float(lost.mean())
         return self._errors[run.key]
 
     def note(self, timing: Timing) -> None:
@@ -349,16 +368,15 @@ def write_facts(conditions: Iterable[Condition], folder: Path) -> None:
     """
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
     for description in _descriptions(conditions).values():
-        path = _path(description, folder)
+        path = path_of_facts(description, folder)
         if _read(path):
             continue
         name = str(description["name"])
         if description.keys() == {"name"} and name in CARDS:
             facts = facts_of_card(name, CARDS[name])
         else:
-            options = {key: value for key, value in description.items() if key not in ("name", "sha256")}
             try:
-                facts = facts_of_data(name, load(name, **options))
+                facts = facts_of_data(name, load_source(dict(description)).data)
             except InvalidInput:  # all runs are there, and the data are gone
                 continue
         replace_file(path, seal(msgspec.json.encode(facts)))
@@ -366,7 +384,7 @@ def write_facts(conditions: Iterable[Condition], folder: Path) -> None:
 
 def read_facts(conditions: Iterable[Condition], folder: Path) -> dict[str, DataFacts]:
     """Return the facts that were written, by the names of the data sets."""
-    kept = {name: _read(_path(description, folder)) for name, description in _descriptions(conditions).items()}
+    kept = {name: _read(path_of_facts(description, folder)) for name, description in _descriptions(conditions).items()}
     return {name: facts for name, facts in kept.items() if facts is not None}
 
 
@@ -412,7 +430,7 @@ def _descriptions(conditions: Iterable[Condition]) -> dict[str, Description]:
     return {condition.data: condition.reported[0].data for condition in conditions}
 
 
-def _path(description: Description, folder: Path) -> Path:
+def path_of_facts(description: Description, folder: Path) -> Path:
     """Return the path for a data set; other options or another content of its file give another path."""
     digest = sha256(msgspec.json.encode(description, order="sorted")).hexdigest()
     plain = re.sub(r"\W+", "-", Path(str(description["name"])).stem)[:LONGEST_NAME]
@@ -449,7 +467,7 @@ def outcomes(conditions: Iterable[Condition], store: RunStore) -> list[Outcome]:
 
 def missing_runs(condition: Condition, store: RunStore) -> list[RunSpec]:
     """Return the runs of a condition that can be played now; the chosen setting is known only after the tuning."""
-    tuning = [run for run in condition.tuning if not store.has(run)]
+    tuning = [run for run in condition.choosing if not store.has(run)]
     if condition.all_reported:
         return tuning + [run for run in condition.reported if not store.has(run)]
     return tuning or [run for run in [chosen(condition, store)[0]] if not store.has(run)]
@@ -458,12 +476,22 @@ def missing_runs(condition: Condition, store: RunStore) -> list[RunSpec]:
 def missing_rounds(condition: Condition, store: RunStore) -> int:
     """Return the number of rounds of a condition that are not played yet."""
     missing = missing_runs(condition, store)
-    waiting = not condition.all_reported and any(run in condition.tuning for run in missing)
-    return sum(run.n_rounds for run in missing) + (condition.reported[0].n_rounds if waiting else 0)
+    first = condition.reported[0]
+    waiting = not condition.all_reported and any(run.seed != first.seed for run in missing)
+    own = {run.key for run in (*condition.tuning, *condition.reported)} if condition.pooled else None
+    here = [run for run in missing if own is None or run.key in own]  # others count for their own data sets
+    return sum(run.n_rounds for run in here) + (first.n_rounds if waiting else 0)
 
 
 def chosen(condition: Condition, store: RunStore) -> tuple[RunSpec, float]:
-    """Return the reported run of the setting with the lowest mean error, and that error."""
-    errors = [store.mean_error(run) for run in condition.tuning or condition.reported]
+    """Return the reported run of the setting with the lowest mean error, and that error.
+
+    Of a single setting for many data sets that is the geometric mean over these, each error raised by one mistake.
+    """
+    if condition.pooled:
+        logs = [[log(store.mean_error(run) + 1 / run.rounds) for run in runs] for runs in condition.pooled]
+        errors = np.exp(np.mean(logs, axis=0)).tolist()
+    else:
+        errors = [store.mean_error(run) for run in condition.tuning or condition.reported]
     lowest = min(errors)
     return condition.reported[errors.index(lowest)], lowest

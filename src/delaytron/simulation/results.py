@@ -95,6 +95,8 @@ class Result:
         How the rows were stored, on which last digits depend; None for the stored runs of an experiment.
     majority_error : float, optional
         The error of always playing the most frequent class of all rows; None for the stored runs of an experiment.
+    lost : (runs, checkpoints) array, optional
+        Where labels have rewards: the expected reward so far that the best labels would have earned beyond it.
     """
 
     learner: str
@@ -108,6 +110,7 @@ class Result:
     config: "SimulationConfig | None" = None
     form: str | None = None
     majority_error: float | None = None
+    lost: Array | None = None
 
     @property
     def error_rate(self) -> Array:
@@ -143,6 +146,7 @@ class Result:
         for rows in rows_of.values():
             setting = self.parameters[rows[0]]
             part = replace(self, parameters=[setting] * len(rows), run=self.run[rows], mistakes=self.mistakes[rows])
+            part = part if self.lost is None else replace(part, lost=self.lost[rows])
             yield setting, part if self.losses is None else replace(part, losses=self.losses[rows])
 
     def best(self) -> "Result":

@@ -26,7 +26,7 @@ from delaytron.records import Bytes, Ints, RoundRing, Rounds, Scenarios
 from delaytron.rng import stream
 
 CHECKPOINTS = 64  # rounds at which errors are noted
-SAMPLINGS = ("replacement", "epochs")  # how rows are drawn when rounds exceed them
+SAMPLINGS = ("replacement", "epochs", "drawn")  # how rows are drawn when rounds exceed them; the last one: always
 BYTES_PER_ROUND = 28  # of one scenario: 20 that stay, and 8 for the delays while they are sorted
 BYTES_PER_EXPIRING_ROUND = 140  # where answers expire, most of it while the events are sorted
 BYTES_PER_CONDITIONAL_ROUND = 220  # where delays depend on the outcome
@@ -218,7 +218,7 @@ def max_open_rounds(scenarios: Scenarios) -> int:
 
 
 def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Generator) -> Rounds:
-    """Return which row each round shows: the rows in file order while they last, else drawn.
+    """Return which row each round shows: the rows in file order while they last, else drawn; if "drawn", always.
 
     Examples
     --------
@@ -227,9 +227,9 @@ def choose_rows(n_rows: int, n_rounds: int, sampling: str, rng: np.random.Genera
     >>> sorted(choose_rows(2, 4, "epochs", np.random.default_rng(0)).tolist())
     [0, 0, 1, 1]
     """
-    if n_rounds <= n_rows:
+    if n_rounds <= n_rows and sampling != "drawn":
         return np.arange(n_rounds, dtype=np.uint32)
-    if sampling == "replacement":
+    if sampling != "epochs":
         return rng.integers(n_rows, size=n_rounds, dtype=np.uint32)
     passes = [rng.permutation(n_rows) for _ in range(-(-n_rounds // n_rows))]
     return np.concatenate(passes)[:n_rounds].astype(np.uint32)

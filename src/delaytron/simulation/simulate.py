@@ -231,8 +231,9 @@ def simulate(
     delay : delay model, int or str, optional
         See `delaytron.delays`; an int D means `Uniform(D)`, "recorded" and "shuffled" the delays that the rows were
         recorded with. By default "recorded" where the data have them, else 1: no delay.
-    sampling : {"replacement", "epochs"}
+    sampling : {"replacement", "epochs", "drawn"}
         How rows are drawn when `rounds` exceeds them: uniformly (the paper's protocol), or in reshuffled passes.
+        "drawn" draws uniformly in any case, so that no run shows them in file order.
     n_jobs : int, optional
         Threads; all cores by default, and by -1.
     progress : callable, optional
@@ -268,7 +269,7 @@ def simulate(
     True
     """
     varied = parameters if noise is None else {**parameters, "noise": noise}
-    settings = _combinations(varied) if isinstance(learner, Learner) else grid(learner_class(learner), varied)
+    settings = combinations(varied) if isinstance(learner, Learner) else grid(learner_class(learner), varied)
     return simulate_settings(
         learner,
         data,
@@ -328,6 +329,9 @@ def simulate_settings(
         hint = "a stream shows each of its rows once: give fewer rounds, or load the file whole"
         raise InvalidInput.of("rounds", f"at most {dataset.n_rows}, the rows of the stream", n_rounds, hint)
     check_choice("sampling", sampling, SAMPLINGS)
+    if sampling == "drawn" and isinstance(dataset, FileStream):
+        needs = (Mention("sampling", "'drawn'"), " needs rows in memory: a stream shows them in their order")
+        raise InvalidInput(needs, "load the file whole", parameter="sampling")
     first_seed = check_integer("seed", seed, at_least=0)
     losses = check_bool("regret", regret)
     model = delay_for(dataset, delay)
@@ -445,10 +449,10 @@ def grid(cls: type[Learner], parameters: Mapping[str, Any]) -> list[Setting]:
     [{'gamma': 0.1, 'eta': 2}, {'gamma': 0.2, 'eta': 2}]
     """
     _check_names(cls, parameters)
-    return _combinations(parameters)
+    return combinations(parameters)
 
 
-def _combinations(parameters: Mapping[str, Any]) -> list[Setting]:
+def combinations(parameters: Mapping[str, Any]) -> list[Setting]:
     """Return all combinations; a list or an array is several values, anything else, such as a pair of rates, is one."""
     varied = []
     for name, value in parameters.items():

@@ -87,11 +87,11 @@ def as_markdown(report: Report) -> str:
     parts += [line for chart in leading for line in _markdown_figure(chart)]
     for claim in report.claims:
         parts.append(f"\n## Claim ({claim.key}): {claim.verdict}\n{claim.statement}\n\n{claim.reason}\n")
-        parts += _markdown_table(claim.table)
+        parts += markdown_table(claim.table)
     for section in report.sections:
         parts.append(f"\n## {section.title}\n{section.text}\n")
         if len(section.table.rows) <= MOST_ROWS:
-            parts += _markdown_table(section.table)
+            parts += markdown_table(section.table)
         else:
             parts.append(f"The table has {len(section.table.rows)} rows: see the CSV file or the page.")
     parts += ["\n## Learner by learner"] if others else []
@@ -109,7 +109,8 @@ def _markdown_figure(chart: Chart, level: str = "##") -> Iterator[str]:
     yield f"![{chart.title}](figures/{chart.name}.png)"
 
 
-def _markdown_table(table: Table) -> Iterator[str]:
+def markdown_table(table: Table) -> Iterator[str]:
+    """Yield the lines of a table in Markdown."""
     for row in (table.columns, tuple("---" for _ in table.columns), *table.rows):
         yield "| " + " | ".join("" if cell is None else shown(cell).replace("|", "\\|") for cell in row) + " |"
 
