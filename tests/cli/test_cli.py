@@ -431,7 +431,7 @@ BAD = [
     (["--delay", "0", "--data", "absent.csv"], "--delay must be an integer of at least 1, got 0"),
     (["--delay", "log2.csv"], "got 'log2.csv'; did you mean trace:log2.csv?"),
     (["--delay", "0"], "--delay must be an integer of at least 1, got 0"),
-    (["--delay", "often"], "+missing:RATE, got 'often'"),
+    (["--delay", "often"], "else=MODEL, got 'often'"),
     (["--delay", "trace:/nowhere/trace.txt"], "cannot read the trace '/nowhere/trace.txt'"),
     (["--runs", "0"], "runs must be an integer of at least 1, got 0"),
     (["--rounds", "0"], "rounds must be an integer of at least 1, got 0"),
