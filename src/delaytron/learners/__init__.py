@@ -16,8 +16,8 @@ DEFAULT_LEARNER = "bandit_logit"
 LEARNERS: dict[str, type[Learner]] = {
     learner.name: learner
     for learner in (
-        GatedLogit,
         BanditLogit,
+        GatedLogit,
         Banditron,
         Delaytron,
         AdaptiveDelaytron,

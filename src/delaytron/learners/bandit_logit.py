@@ -286,6 +286,13 @@ def refresh_classes(state: Any, rate: float) -> None:
 
 
 DAMPING = 0.3
+gradient: Any = slot()  # (state, label, reward) -> its squared length: write the gradient of an answer to `g`
+
+
+@kernel
+def gradient_of_answer(state: Any, label: int, reward: float) -> float:
+    """Write the gradient of an answer with respect to the scores to `g`; return its squared length."""
+    return float(bandit_gradient(state.p, label, reward, state.g))
 
 
 @kernel
@@ -296,7 +303,7 @@ def learn(state: Any, indices: Any, values: Array, label: int, reward: float) ->
     top = score_row(state, indices, values, length, along, state.scores)
     softmax(state.scores, top, state.p)
     chance = float(state.p[label])
-    power = bandit_gradient(state.p, label, reward, state.g)
+    power = gradient(state, label, reward)
     if power > 0.0:
         spread = count_gradient(state, indices, values, power / length) / length
         damp_steps(state, spread, 1.0 / sqrt(length))
@@ -414,7 +421,8 @@ def one(state: Any) -> float:  # noqa: ARG001
 
 def rule_of(name: str, state: Any, init_state: Any, again: Any, forget: Any) -> Rule:
     """Return the rule for a state with a memory of answers, or without one."""
-    tick_, step_ = fill(tick, forget_kept=forget), fill(step, learn_again=again, squared_constant=one)
+    tick_ = fill(tick, forget_kept=forget)
+    step_ = fill(step, learn_again=again, squared_constant=one, gradient=gradient_of_answer)
     return Rule(
         name,
         Params,

@@ -59,8 +59,6 @@ from delaytron.kernels.pointwise import (
 from delaytron.kernels.standardize import (
     ZERO,
     D,
-    add_step,
-    count_gradient,
     first_of,
     hide_others,
     is_due,
@@ -75,8 +73,8 @@ from delaytron.learners.bandit_logit import (
     SO_FAR,
     check_floor,
     check_forget,
-    damp_steps,
     forget_answers,
+    learn,
     refresh,
     share_kept,
 )
@@ -174,7 +172,7 @@ def credit_unknown(state: Any, label: int) -> float:
 
 
 @kernel
-def gradient(state: Any, label: int, reward: float) -> float:
+def credited_gradient(state: Any, label: int, reward: float) -> float:
     """Write the gradient of an answer with respect to the scores to `g`; return its squared length."""
     credit = credit_unknown(state, label) if reward < 1.0 else 0.0
     if credit == 0.0:
@@ -265,22 +263,6 @@ def count_row(state: Any, x: Row) -> tuple[float, float]:
         write_row(state, x.indices, x.values)
         compare_row(state, x.indices, x.values)
     return more, along
-
-
-@kernel
-def learn(state: Any, indices: Any, values: Array, label: int, reward: float) -> float:
-    """Let the softmax part take a damped AdaGrad step; return the chance that it gave the label before."""
-    more, along = standardize_row(state, indices, values)
-    length = squared_length(state, more)
-    top = score_row(state, indices, values, length, along, state.scores)
-    softmax(state.scores, top, state.p)
-    chance = float(state.p[label])
-    power = gradient(state, label, reward)
-    if power > 0.0:
-        spread = count_gradient(state, indices, values, power / length) / length
-        damp_steps(state, spread, 1.0 / sqrt(length))
-        add_step(state, indices, values, along, state.g)
-    return chance
 
 
 @kernel
@@ -465,7 +447,7 @@ def rule_of(name: str, state: Any, kernels: tuple[Any, Any, Any, Any], init: Any
         name,
         Params,
         fill(policy, see=observe, counts=True, squared_constant=squared_constant),
-        fill(step, squared_constant=squared_constant),
+        fill(step, squared_constant=squared_constant, gradient=credited_gradient),
         state,
         init,
         tick,
