@@ -32,7 +32,13 @@ ROWS_AND_STEPS = [
     Variant(
         "rows",
         "rows not of unit length",
-        ((STANDARDIZE, "1.0 + float(state.cells[LENGTH]) + more", "1.0 + state.squares.size + 0.0 * more"),),
+        (
+            (
+                STANDARDIZE,
+                "float(squared_constant(state)) + float(state.cells[LENGTH]) + more",
+                "1.0 + state.squares.size + 0.0 * more",
+            ),
+        ),
     ),
     Variant("rows", "refresh at a quarter more", ((STANDARDIZE, "GROWTH = 16", "GROWTH = 4"),)),
     Variant("steps", "lr=0.5", parameters={"lr": 0.5}),

@@ -418,7 +418,7 @@ HELP = "; ".join(
 BAD = [
     (["delaytrom"], ", got 'delaytrom'; did you mean delaytron?"),
     (["adaptive-delaytron"], "did you mean adaptive_delaytron?"),
-    (["zzz"], "learner must be one of bandit_logit, banditron, delaytron, "),
+    (["zzz"], "learner must be one of bandit_logit, gated_logit, banditron, "),
     (["--data", "sinsep"], ", got 'sinsep'; did you mean synsep?"),
     (
         ["--gamma", "0.1"],

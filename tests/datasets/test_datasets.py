@@ -190,7 +190,7 @@ def test_a_data_set_that_needs_no_file_loads_by_name(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: load("iris"), "data set must be one of cifar10, .*, news20, or the path of a file, got 'iris'"),
+        (lambda: load("iris"), "data set must be one of cifar10, .*, incidents, or the path of a file, got 'iris'"),
         (lambda: load("a" * 5000), "or the path of a file, got 'a{56}\\.\\.\\.$"),
         (lambda: load(""), "or the path of a file, got ''$"),
         (lambda: load("no.csv"), "there is no file no.csv; check the name"),

@@ -25,7 +25,7 @@ from delaytron.kernels.standardize import (
     squared_length,
     standardize_row,
 )
-from delaytron.learners.bandit_logit import refresh
+from delaytron.learners.bandit_logit import one, refresh
 from logit_states import PARAMS, as_row, new_state, random_rows, table_of
 from streams import same_bits
 
@@ -133,7 +133,7 @@ def meet(state, params, indices, values, weight, change, scores):
     return length, spread, first_of(scores, top)
 
 
-meet_ = fill(meet, "test.meet")
+meet_ = fill(meet, "test.meet", squared_constant=one)
 refresh_steps = fill(refresh, "test.refresh")
 
 

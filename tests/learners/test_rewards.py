@@ -24,6 +24,7 @@ SOFT = [form for form in TAKING if form not in AFFINE]
 NONE = [form for form in FORMS if form not in TAKING]
 DOCUMENTED = [
     "bandit_logit",
+    "gated_logit",
     "banditron",
     "delaytron",
     "adaptive_delaytron",
@@ -48,6 +49,7 @@ def test_the_learners_that_take_rewards_are_those_of_the_docs():
     assert {form.split()[0] for form in TAKING} == set(DOCUMENTED)
     assert {form.split()[0] for form in SOFT} == {
         "bandit_logit",
+        "gated_logit",
         "logistic_ts",
         "ova_logistic",
     }  # compared by a formula below

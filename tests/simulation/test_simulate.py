@@ -91,7 +91,7 @@ def test_text_labels_and_a_data_set_both_work():
 BAD = [
     (
         {"learner": "unknown"},
-        "learner must be one of bandit_logit, banditron, delaytron, .*, got 'unknown'",
+        "learner must be one of bandit_logit, gated_logit, banditron, .*, got 'unknown'",
     ),
     ({"gamma": 0}, r"gamma must be in \(0, 1\], got 0"),
     ({"gamma": [0.1, 1.3]}, r"gamma must be in \(0, 1\], got 1.3"),

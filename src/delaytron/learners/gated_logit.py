@@ -457,7 +457,6 @@ def rule_of(name: str, state: Any, kernels: tuple[Any, Any, Any, Any], init: Any
         ties="shares",
         begin_class=begin_class,
         standardizable=False,
-        softmax=lambda _state, _params: 1.0,
         corrects_exactly=False,
     )
 
@@ -619,9 +618,9 @@ class GatedLogit(Learner):
         centre, inverse, zero = (row.copy() for row in table[:3])
         if _trust(model.gate) < 0.5:
             standard = Standard(centre, inverse, zero, 0.0)
-            return LinearForm(W[:, :-1], np.zeros(len(W)), standard, offset=W[:, -1], sharpness=1.0)
-        standard = Standard(centre, inverse, np.zeros_like(zero), float(_squared_constant(model)))
-        return LinearForm(W[:, :-1], W[:, -1], standard, sharpness=1.0)
+            return LinearForm(W[:, :-1], np.zeros(len(W)), standard, offset=W[:, -1])
+        standard = Standard(centre, inverse, squared_constant=float(_squared_constant(model)))
+        return LinearForm(W[:, :-1], W[:, -1], standard)
 
     @property
     def weights(self) -> Array:

@@ -79,7 +79,7 @@ def make_graph(
         add("Mul", ["off", constant("inverse", form.standard.inverse)], "deviations")
         limits = [constant("lowest", np.float64(-LARGEST)), constant("highest", np.float64(LARGEST))]
         row = add("Clip", ["deviations", *limits], "z")
-        if form.standard.zero.any():
+        if form.standard.zero is not None:
             row = add("Sub", [row, constant("zeros", form.standard.zero)], "differences")
     add("MatMul", [row, constant("weights", form.weights.T)], "products")
     lead = add("Add", ["products", constant("constant", form.constant)], "sums")

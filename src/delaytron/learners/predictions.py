@@ -168,12 +168,12 @@ def contributions_of(learner: "Learner", row: Row, W: Array) -> Contributions:
 class Standard(NamedTuple):
     """The statistics of standardised rows: mean and inverse deviation of each feature (0 if it never varied).
 
-    `zero` is what is subtracted after that, `squared_constant` is a^2 in the formula above.
+    `zero` is what is subtracted after that, None for nothing; `squared_constant` is a^2 in the formula above.
     """
 
     centre: Array
     inverse: Array
-    zero: Array
+    zero: Array | None = None
     squared_constant: float = 1.0
 
 
@@ -243,5 +243,5 @@ def form_of_weights(learner: "Learner", W: Array) -> LinearForm:
 
 def standardized_form(W: Array, table: Array, sharpness: float | None) -> LinearForm:
     """Return the formula of (K, d + 1) weights on rows standardised by a table of `kernels.standardize`."""
-    standard = Standard(table[CENTRE].copy(), table[INVERSE].copy(), np.zeros(table.shape[1]))
+    standard = Standard(table[CENTRE].copy(), table[INVERSE].copy())
     return LinearForm(W[:, :-1], W[:, -1], standard, sharpness=sharpness)
