@@ -209,7 +209,7 @@ def test_they_are_the_same_to_the_bit_compiled_and_interpreted(sparse, shape):
         change[:3] = np.sin([t, t + 1, t + 2])
         args = PARAMS, *as_row(x, sparse), 0.5, change
         ours, theirs = np.zeros(padded(3)), np.zeros(padded(3))
-        assert meet_(states[0], *args, ours) == interpreted(meet)(states[1], *args, theirs)
+        assert meet_(states[0], *args, ours) == interpreted(meet_)(states[1], *args, theirs)
         assert same_bits(ours, theirs)
     assert all(same_bits(a, b) for a, b in zip(*states, strict=True))
 
