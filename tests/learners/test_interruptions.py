@@ -52,10 +52,11 @@ class Interruption:
         return self
 
     def __enter__(self):
+        self.before = sys.gettrace()  # that of coverage, for example
         sys.settrace(self)
 
     def __exit__(self, *_):
-        sys.settrace(None)
+        sys.settrace(self.before)
 
 
 def answer_of(learner, number):
@@ -320,6 +321,8 @@ def test_calls_of_a_signal_handler_within_a_call_are_refused(tmp_path):
         lambda: deepcopy(learner),
     ]
 
+    before = sys.gettrace()
+
     def handle(frame, event, _):
         if event == "line" and frame.f_code.co_name == "_play":
             sys.settrace(None)
@@ -334,7 +337,7 @@ def test_calls_of_a_signal_handler_within_a_call_are_refused(tmp_path):
         try:
             play(learner, learner.book.rounds + 1)
         finally:
-            sys.settrace(None)
+            sys.settrace(before)
     assert len(refused) == 39
     assert refused[0].startswith("this AdaptiveDelaytron is in the middle of another call of the same thread; ")
     assert knowledge(learner) == knowledge(expected)

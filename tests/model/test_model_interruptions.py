@@ -37,10 +37,11 @@ class Interruption:
         return self
 
     def __enter__(self):
+        self.before = sys.gettrace()  # that of coverage, for example
         sys.settrace(self)
 
     def __exit__(self, *_):
-        sys.settrace(None)
+        sys.settrace(self.before)
 
 
 def refused(model):
