@@ -13,7 +13,7 @@ from delaytron.datasets.dataset import Scaling
 from delaytron.errors import InvalidInput
 from delaytron.experiments.sources import Options, PlayedData, kind_of, load_source, reward_table
 from delaytron.experiments.spec import Condition
-from delaytron.experiments.store import FOLDER, Outcome, check_seal, path_of_facts, seal
+from delaytron.experiments.store import FOLDER, Outcome, descriptions_of, path_of_facts, read_sealed, seal
 from delaytron.extras import needs
 from delaytron.files.atomic import replace_file
 from delaytron.records import Array, Ints
@@ -86,9 +86,9 @@ def linear_error(data: Dataset) -> float:
 def write_anchors(conditions: Iterable[Condition], folder: Path) -> None:
     """Write the anchors of every data set that has none in the results folder yet."""
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
-    for data in _tables(conditions).values():
+    for data in descriptions_of(conditions).values():
         path = _path(data, folder)
-        if _read(path) is None:
+        if read_sealed(path, Anchors) is None:
             try:
                 source = load_source(data)
             except InvalidInput:  # all runs are there, and the data are gone
@@ -98,27 +98,15 @@ def write_anchors(conditions: Iterable[Condition], folder: Path) -> None:
 
 def read_anchors(conditions: Iterable[Condition], folder: Path) -> dict[str, Anchors]:
     """Return the anchors that were written, by the titles of the data sets."""
-    found = {title: _read(_path(data, folder)) for title, data in _tables(conditions).items()}
+    described = descriptions_of(conditions)
+    found = {title: read_sealed(_path(data, folder), Anchors) for title, data in described.items()}
     return {title: anchors for title, anchors in found.items() if anchors is not None}
-
-
-def _tables(conditions: Iterable[Condition]) -> dict[str, Options]:
-    return {condition.data: condition.reported[0].data for condition in conditions}
 
 
 def _path(data: Options, folder: Path) -> Path:
     """Return the path for a data set, the same with and without clicks: anchors count mistakes."""
     path = path_of_facts({key: value for key, value in data.items() if key != "clicks"}, folder)
     return path.with_name(f"anchors-{path.name}")
-
-
-def _read(path: Path) -> Anchors | None:
-    try:
-        content = path.read_bytes()
-        check_seal(content)
-        return msgspec.json.decode(content, type=Anchors)
-    except (OSError, InvalidInput, msgspec.DecodeError):
-        return None
 
 
 # What a learner lost

@@ -367,9 +367,9 @@ def write_facts(conditions: Iterable[Condition], folder: Path) -> None:
     report does without.
     """
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
-    for description in _descriptions(conditions).values():
+    for description in descriptions_of(conditions).values():
         path = path_of_facts(description, folder)
-        if _read(path):
+        if read_sealed(path, DataFacts):
             continue
         name = str(description["name"])
         if description.keys() == {"name"} and name in CARDS:
@@ -384,7 +384,8 @@ def write_facts(conditions: Iterable[Condition], folder: Path) -> None:
 
 def read_facts(conditions: Iterable[Condition], folder: Path) -> dict[str, DataFacts]:
     """Return the facts that were written, by the names of the data sets."""
-    kept = {name: _read(path_of_facts(description, folder)) for name, description in _descriptions(conditions).items()}
+    described = descriptions_of(conditions)
+    kept = {name: read_sealed(path_of_facts(each, folder), DataFacts) for name, each in described.items()}
     return {name: facts for name, facts in kept.items() if facts is not None}
 
 
@@ -426,7 +427,8 @@ def facts_of_data(name: str, data: Dataset) -> DataFacts:
     )
 
 
-def _descriptions(conditions: Iterable[Condition]) -> dict[str, Description]:
+def descriptions_of(conditions: Iterable[Condition]) -> dict[str, dict[str, Any]]:
+    """Return how each data set is described, by its title."""
     return {condition.data: condition.reported[0].data for condition in conditions}
 
 
@@ -437,12 +439,12 @@ def path_of_facts(description: Description, folder: Path) -> Path:
     return folder / FOLDER / f"{plain}-{digest[:12]}.json"
 
 
-def _read(path: Path) -> DataFacts | None:
-    """Return the facts in a file; None if it is missing or damaged."""
+def read_sealed(path: Path, kind: type[V]) -> V | None:
+    """Return the record of this kind in a file; None if it is missing or damaged."""
     try:
         content = path.read_bytes()
         check_seal(content)
-        return msgspec.json.decode(content, type=DataFacts)
+        return msgspec.json.decode(content, type=kind)
     except (OSError, InvalidInput, msgspec.DecodeError):
         return None
 

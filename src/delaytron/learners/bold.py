@@ -263,10 +263,6 @@ class Bold(Learner):
         state.pool[HEAD] = 0
         return state
 
-    def count_changes(self) -> tuple[int, ...]:
-        """Return nothing: each instance has challengers of its own."""
-        return ()
-
     def predict(self, X: Any) -> Ints:
         """Return the greedy label of every row; explores nothing and changes nothing."""
         with self._lock:

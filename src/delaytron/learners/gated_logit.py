@@ -430,13 +430,8 @@ def step_two(state: Any, params: Any, past: Play, answer: Any) -> None:
         judge(state, reward, state.gate[player, FORECAST], state.gate[1 - player, FORECAST])
 
 
-def begin_class_of_one(state: Any, label: int) -> None:
-    """Give a new class the largest rate of all classes."""
-    state.rates[label] = state.rates[:label].max()
-
-
 def begin_class_of_two(state: Any, label: int) -> None:
-    """Do so in both models."""
+    """Give a new class the largest rate of all classes, in both models."""
     state.rates[:, label] = state.rates[:, :label].max(axis=1)
 
 
@@ -462,7 +457,9 @@ def rule_of(name: str, state: Any, kernels: tuple[Any, Any, Any, Any], init: Any
 
 
 WATCHED = rule_of("gated_logit", Two, (tick_two, policy_of_two, note_two, step_two), init_two, begin_class_of_two)
-ALONE = rule_of("gated_logit_alone", One, (tick_one, policy_of_one, note_one, step_one), init_one, begin_class_of_one)
+ALONE = rule_of(
+    "gated_logit_alone", One, (tick_one, policy_of_one, note_one, step_one), init_one, bandit_logit.begin_class
+)
 
 
 @kernel
@@ -579,6 +576,13 @@ class GatedLogit(Learner):
             roles = self.state.roles if self.drift else np.zeros(5, np.int64)
             names = {"born": BIRTHS, "won": WINS, "dropped": DROPS}
             return {"challenger": bool(roles[LIVES])} | {name: int(roles[cell]) for name, cell in names.items()}
+
+    def count_changes(self) -> tuple[int, ...]:
+        """Return how many challengers began, won and were dropped; empty without drift.
+
+        A model asks after every round: so only an array is read.
+        """
+        return tuple(self.state.roles[BIRTHS : DROPS + 1].tolist()) if self.drift else ()
 
     def _player(self, state: Any) -> Any:
         """Return the model that plays."""

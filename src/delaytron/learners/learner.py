@@ -17,7 +17,6 @@ import numpy as np
 from delaytron.answers import Answering, reply
 from delaytron.checks import as_kind, as_stream, check_integer, check_matrix, installed_memory, is_sparse
 from delaytron.errors import DelaytronError, InvalidInput, UnknownDecision, shown
-from delaytron.kernels.drift import BIRTHS, DROPS
 from delaytron.kernels.linear import as_matrix
 from delaytron.kernels.loop import BEGUN, GREEDY, LABEL, NOTHING, NOW, PLAYED, PROB
 from delaytron.learners.arguments import (
@@ -512,12 +511,8 @@ class Learner:
         return {}
 
     def count_changes(self) -> tuple[int, ...]:
-        """Return how many challengers began, won and were dropped, in the order of `CHANGES`; empty if none can.
-
-        A model asks after every round: so only an array is read.
-        """
-        roles = getattr(self.state, "roles", None)
-        return () if roles is None else tuple(roles[BIRTHS : DROPS + 1].tolist())
+        """Return how many challengers began, won and were dropped, in the order of `CHANGES`; empty if none can."""
+        return ()
 
     # Interruptions.
 
