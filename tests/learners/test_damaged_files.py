@@ -154,7 +154,8 @@ def variants():
 def test_sizes_that_the_file_has_no_numbers_for_cost_neither_time_nor_memory(tmp_path):
     cases = [(learner, huge) for learner in variants() for huge in HUGE]
     paths = [crafted(learner, tmp_path / str(i), huge) for i, (learner, huge) in enumerate(cases)]
-    assert max(path.stat().st_size for path in paths) < 100_000
+    for (learner, _), path in zip(cases, paths, strict=True):  # `gated_logit` keeps rows of answers for two models
+        assert path.stat().st_size < (100_000 if "GatedLogit" in repr(learner) else 12_000)
     done = subprocess.run([sys.executable, "-c", LOADING, *paths], capture_output=True, text=True, check=True)
     for (learner, huge), line in zip(cases, done.stdout.splitlines(), strict=True):
         seconds, kilobytes, message = line.split(" ", 2)
